@@ -65,7 +65,19 @@ weft_status weft_team_limit_sms(weft_team *team, int sms);
 
 /* Collectives, as those of weft.h without _on_stream, in stream order. Collective over the team, in the same order at
  * every member, with the same sizes, types, operations and roots; where a team's collectives are put on several
- * streams, or the host calls some, the program orders these.
+ * streams, or the host calls some, the program orders these. So it is with graphs: executables that have collectives of one
+ * team, also two of one graph, do not run at the same time, unless the program orders these collectives within them.
+ *
+ * A collective's kernel has up to 64 blocks (WEFT_COLL_SMS, weft_team_limit_sms()), and ends when
+ * the kernels of all members have run. A GPU that is full of blocks that wait begins no others. So
+ * where collectives of several teams, on several streams, may run at the same time, and members
+ * begin them in different orders, they can wait for each other until the limit of waits: PE 0's GPU
+ * is full of blocks of teams A and B, PE 1's of B and C, PE 2's of C and A, and none of the three
+ * can end. Each of the following avoids it: all members begin the collectives of these teams in one
+ * order, by events between the streams or on one stream; or the blocks of all collectives that may
+ * run at the same time, and of the program's own kernels that wait for them, fit on the GPU
+ * together: give each team a limit, so that the limits together are at most the SMs of the GPU that
+ * the program's other kernels leave free.
  *
  * Memory: GPU memory of the heap, in place; or other memory that the GPU accesses (cudaMalloc, cudaMallocHost,
  * registered): sources are read in place by all but reductions, and what is large goes to other destinations through

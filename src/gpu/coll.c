@@ -123,7 +123,10 @@ weft_status gpu_coll_begin_at(struct gpu *gpu, int team, uint64_t number)
     if (!status)
         status = gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, begun),
                             GPU_ACCESS_STORE, sizeof number, number, 0, NULL);
-    /* Behind both, so that they are there. */
+    if (!status)
+        status = gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, proof),
+                            GPU_ACCESS_STORE, sizeof number, COLL_PROOF_NONE, 0, NULL);
+    /* Behind all three, so that they are there. */
     return status ? status
                   : gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, begun),
                                GPU_ACCESS_LOAD, sizeof number, 0, 0, &before);

@@ -12,10 +12,9 @@
 WEFT_DEVICE_NOINLINE void tell_difference(struct gpu_reporting reporting, int operation, int team,
                                           int pe, int word, uint64_t mine, uint64_t theirs)
 {
-    struct limit none = {0, 0, 0};
     leave_record_of(reporting, WEFT_DEV_RECORD_REFUSED, -10 /* WEFT_ERR_MISMATCH */,
                     (uint32_t)operation, team, pe, (const void *)(uintptr_t)word, mine, theirs, 0,
-                    &none);
+                    0);
 }
 
 /* Unit `unit`, of two, of what this member tells. */

@@ -35,7 +35,7 @@ WEFT_DEVICE void factors_send(const struct round *r, struct weft_dev_how h)
 {
     const struct coll_call *c = r->c;
     struct weft_dev_vec16 v = {weft_dev_bits_f64(h.factor), 0};
-    if (!h.more || !c->weighted || weft_dev_block_x() != 0)
+    if (!h.more || !c->weighted || r->block != 0)
         return;
     for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
         if (i != c->me)

@@ -6,8 +6,11 @@
  * be replayed any number of times: a launch of B blocks, a power of two, draws B tickets of COLL_BLOCKS / B each,
  * so that all of its blocks find the same number, and no block has to wait for the others to have read it.
  *
- * A member's block b exchanges data with block b of the others only. So nothing waits for a whole grid, and a
- * kernel has ended when all of its blocks have. */
+ * The ticket is also the block's number in the round: block b is the b-th that began. A GPU promises no order in which
+ * it runs the blocks of a grid, but where only some of them run, these are the first ones of every member. A member's
+ * block b exchanges data with block b of the others only, and waits besides only for their block 0. So nothing waits for
+ * a whole grid, or for a block that is behind one that does not run, and a kernel has ended when all of its blocks
+ * have. */
 #ifndef WEFT_GPU_COLL_KERNELS_H
 #define WEFT_GPU_COLL_KERNELS_H
 
@@ -57,6 +60,7 @@ enum {
     COLL_SCRATCH_GRAIN = 128, /* bytes, see coll_scratch.h */
     COLL_STEPS = 1 << 20,     /* of a round through scratch, fewer than this */
     COLL_PROOF_THREADS = 512,
+    COLL_PROOF_ROUNDS = 3,        /* one after the other, so that both sets of slots are used */
     COLL_NUMBER_BIT = 0x40000000, /* packets have it: never 0, as in a new set */
     COLL_RENEW_MASK = 0x1fffffff, /* of rounds, see coll_renew() */
 };
@@ -68,6 +72,7 @@ enum coll_proof {
     COLL_PROOF_GOOD,
     COLL_PROOF_FEW, /* too few lines were seen while they changed */
     COLL_PROOF_TORN,
+    COLL_PROOF_CUT, /* a wait ran out, or the job failed */
     COLL_PROOF_SHIFT = 8
 };
 

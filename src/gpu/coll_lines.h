@@ -142,20 +142,13 @@ WEFT_DEVICE struct weft_dev_vec16 lane_look(const char *slot, uint64_t piece, un
     return v;
 }
 
-WEFT_DEVICE void line_late(struct round *r, int member, const char *at, uint64_t wanted,
-                           uint64_t seen)
-{
-    enum wait_state state = wait_look(&r->limit, &r->c->reporting);
-    if (state != WAIT_ON)
-        give_up(r, state, member, at, wanted, seen);
-}
-
 /* The payload of a lane of `member`'s piece when its line has this round's number. v: what lane_look() gave. */
 WEFT_DEVICE struct weft_dev_vec16 lane_await(struct round *r, struct weft_dev_vec16 v,
                                              const char *slot, uint64_t piece, unsigned lane,
                                              int sent, int member)
 {
     const char *at = slot + COLL_PIECE_WIRE * piece + 16 * lane;
+    struct patience patience = {0, 0, 0};
 #if WEFT_TARGET_CUDA
     for (;;) {
         uint64_t seen = weft_dev_shuffle_u64(ALL_LANES, v.hi, lane | (LINE_LANES - 1));
@@ -163,7 +156,7 @@ WEFT_DEVICE struct weft_dev_vec16 lane_await(struct round *r, struct weft_dev_ve
         if (!weft_dev_any(ALL_LANES, late))
             break;
         if (late && has_number(lane))
-            line_late(r, member, at, r->number, seen);
+            wait_on(r, &patience, member, at, r->number, seen);
         r->failed = weft_dev_any(ALL_LANES, r->failed);
         if (sent)
             v = weft_dev_load_vec16_relaxed(at);
@@ -173,7 +166,7 @@ WEFT_DEVICE struct weft_dev_vec16 lane_await(struct round *r, struct weft_dev_ve
     const uint64_t *flag = (const uint64_t *)(const void *)(line + 16 * LINE_LANES - 8);
     uint64_t seen;
     while (sent && !r->failed && (seen = weft_dev_load_u64(flag, ACQUIRE, SYSTEM)) != r->number)
-        line_late(r, member, line, r->number, seen);
+        wait_on(r, &patience, member, line, r->number, seen);
     if (sent)
         v = weft_dev_load_vec16_relaxed(at);
 #endif

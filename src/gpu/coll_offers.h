@@ -36,9 +36,8 @@ WEFT_DEVICE struct sized_own sizes_of(const struct coll_call *c, int member)
 WEFT_DEVICE_NOINLINE void refuse_block(struct gpu_reporting reporting, int operation, int team,
                                        int pe, const void *at, uint64_t bytes, uint64_t room)
 {
-    struct limit none = {0, 0, 0};
     leave_record_of(reporting, WEFT_DEV_RECORD_REFUSED, -4 /* WEFT_ERR_RANGE */,
-                    (uint32_t)operation, team, pe, at, bytes, room, 3 /* WEFT_LE */, &none);
+                    (uint32_t)operation, team, pe, at, bytes, room, 3 /* WEFT_LE */, 0);
 }
 
 WEFT_DEVICE char *place_at(const struct coll_call *c, int member, uint64_t at)
@@ -93,7 +92,7 @@ WEFT_DEVICE void exchange_offers(struct round *r, struct sized_own first, uint64
     await_slots(r);
     for (int i = rank; i < c->members; i += threads) {
         struct sized_own own = i == rank ? first : sizes_of(c, i);
-        if (i != c->me && weft_dev_block_x() == 0)
+        if (i != c->me && r->block == 0)
             unit_send(slot_of(r, i, c->me, c->members), 0, own.offer, 1, r->packet);
         sends[2 * i] = own.bytes;
         sends[2 * i + 1] = own.from;

@@ -46,6 +46,7 @@ KERNEL weft_coll_send(struct coll_call call)
     struct weft_dev_vec16 first = first_unit(c, first_of);
     if (round_begin(&r, c, shared))
         return;
+    first = first_unit_of(&r, first, first_of);
     if (c->flow != COLL_ALL)
         say_here(&r);
     await_slots(&r);
@@ -139,6 +140,7 @@ WEFT_DEVICE void reduce_one(const struct coll_call *c, uint64_t *shared, double 
     struct weft_dev_vec16 first = first_unit(c, first_of);
     if (round_begin(&r, c, shared))
         return;
+    first = first_unit_of(&r, first, first_of);
     if (c->flow != COLL_ALL)
         say_here(&r);
     await_slots(&r);

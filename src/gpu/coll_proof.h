@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proof of lines at the first collective of a team, between each two members: half of a block's warps store lines
- * whose number and payload change on and on, without waiting for anybody; the other half looks at those that come, and
- * counts the lines whose payload is not of their number. The lines are stored and loaded as those of collectives. */
+/* The proof of lines at the first collective of a team, between each two members, by as many blocks as collectives may
+ * have, several times over. A quarter of a block's warps store lines whose number and payload change on and on, without
+ * waiting for anybody; another quarter looks at those that come, and counts the lines whose payload is not of their number;
+ * the rest stores to the same member's slots of packets meanwhile, so that the link is under load. The lines are stored and
+ * loaded as those of collectives. */
 #ifndef WEFT_GPU_COLL_PROOF_H
 #define WEFT_GPU_COLL_PROOF_H
 
 #include "coll_lines.h"
 
+enum {
 #if WEFT_TARGET_CUDA
-enum { PROOF_LINES = 8192, PROOF_LEAST = 64 }; /* of which each warp has to see so many */
+    PROOF_LINES = 16384, /* that a warp stores where a block is alone; more blocks share them, */
+    PROOF_FEWEST = 2048, /* but a warp stores so many, */
+    PROOF_LEAST = 64,    /* of which one has to see so many. */
+#else
+    PROOF_LINES = 1, /* stored in steps: who overwrites them must wait, see coll_lines.h */
+    PROOF_FEWEST = 1,
+    PROOF_LEAST = 1,
+#endif
+    PROOF_LOAD = 64, /* stores of a lane under way at least, beside those of lines */
+};
+#if WEFT_TARGET_CUDA
 #define PROOF_LIMIT_NS 1000000000ull
 #else
-enum {
-    PROOF_LINES = 1,
-    PROOF_LEAST = 1
-}; /* stored in steps: who overwrites them must wait, see coll_lines.h */
 #define PROOF_LIMIT_NS 20000000000ull /* a thread may be off its CPU for long */
 #endif
 #define PROOF_BIT ((uint64_t)1 << 63) /* numbers of rounds never have it */
@@ -31,10 +40,35 @@ WEFT_DEVICE uint64_t proof_base(const struct round *r)
     return PROOF_BIT | r->number << 16;
 }
 
+WEFT_DEVICE uint64_t proof_lines(void)
+{
+    uint64_t lines = PROOF_LINES / weft_dev_grid_dim_x();
+    return lines < PROOF_FEWEST ? PROOF_FEWEST : lines;
+}
+
+/* Load of the link to `member`, by warp `warp` of `warps`: the own slot of packets there is filled again and again with words
+ * that are no packets, which have COLL_NUMBER_BIT in each upper half. */
+WEFT_DEVICE void proof_load(const struct round *r, int member, uint64_t warp, uint64_t warps)
+{
+    const struct coll_call *c = r->c;
+    char *slot = slot_of(r, member, c->me, c->members);
+    uint64_t pieces = c->set_bytes / (uint64_t)c->members / COLL_PIECE_WIRE, piece = warp % pieces;
+    uint64_t stores = proof_lines() > PROOF_LOAD ? proof_lines() : PROOF_LOAD;
+    for (uint64_t k = 0; k < stores; k++) {
+        FOR_LANES(lane)
+        {
+            uint64_t word = proof_word(k, lane) & ~((uint64_t)COLL_NUMBER_BIT << 32);
+            struct weft_dev_vec16 v = {word, word};
+            weft_dev_store_vec16_relaxed(slot + COLL_PIECE_WIRE * piece + 16 * lane, v);
+        }
+        piece = (piece + warps) % pieces;
+    }
+}
+
 WEFT_DEVICE void proof_send(const struct round *r, int member, uint64_t piece)
 {
     char *slot = lines_slot(r, member, r->c->me, r->c->members);
-    for (uint64_t k = 1; k <= PROOF_LINES; k++)
+    for (uint64_t k = 1; k <= proof_lines(); k++)
         FOR_LANES(lane)
         {
             uint64_t number = proof_base(r) + k;
@@ -66,52 +100,68 @@ WEFT_DEVICE enum coll_proof proof_take(const struct round *r, int member, uint64
                                        unsigned lane)
 {
     const char *slot = lines_slot(r, r->c->me, member, r->c->members);
-    uint64_t base = proof_base(r), last = base, number;
-    struct limit limit = limit_start(PROOF_LIMIT_NS);
+    uint64_t base = proof_base(r), end = base + proof_lines(), last = base, number;
+    uint64_t most_ns = r->c->reporting.limit_ns;
+    struct limit limit =
+        limit_start(most_ns && most_ns < PROOF_LIMIT_NS ? most_ns : PROOF_LIMIT_NS);
     int seen = 0, torn = 0, over = 0;
     do {
         struct weft_dev_vec16 v;
         number = proof_look(slot, piece, lane, &v);
-        if (number > base && number <= base + PROOF_LINES) {
+        if (number > base && number <= end) {
             torn |= v.lo != proof_word(number, 2 * lane);
             torn |= !has_number(lane) && v.hi != proof_word(number, 2 * lane + 1);
             seen += number != last;
             last = number;
         }
-        over = last == base + PROOF_LINES || limit_passed(&limit);
+        over = last == end || limit_passed(&limit);
     } while (ALONE ? !over : !weft_dev_all(ALL_LANES, over));
     return torn ? COLL_PROOF_TORN : seen < PROOF_LEAST ? COLL_PROOF_FEW : COLL_PROOF_GOOD;
 }
 
+WEFT_DEVICE void proof_found(const struct round *r, enum coll_proof found, int member)
+{
+    weft_dev_atomic_max_u64(&r->own->proof, (uint64_t)found << COLL_PROOF_SHIFT | (uint64_t)member,
+                            RELAXED, WEFT_SCOPE_GPU);
+}
+
 /* At distance i: this member says to the one i + 1 places before it that it looks, and stores to the one i + 1 places
- * behind when that has said so. `done` is of no other use in this round. */
+ * behind when that has said so: each block to its own number's, by `done`, which is of no other use in this round. Where
+ * slots have not pieces enough for all blocks the rest is load. */
 WEFT_DEVICE void proof_of(struct round *r, int i)
 {
     const struct coll_call *c = r->c;
     int to = turned(c, i), from = c->me - 1 - i + (c->me - 1 - i < 0 ? c->members : 0);
-    uint64_t warp = warp_rank(r), half = warps_of(r) / 2;
+    uint64_t warps = ALONE ? 1 : weft_dev_block_dim_x() / LANES, blocks = weft_dev_grid_dim_x();
+    uint64_t warp = ALONE ? 0 : weft_dev_thread_x() / LANES, pairs = warps < 8 ? 1 : warps / 4;
+    uint64_t lookers =
+        warps > 1 ? pairs : 0; /* a block of one thread does all, one after the other */
+    uint64_t place = warp < lookers ? warp : warp - lookers; /* of a looker or a sender */
+    uint64_t piece = place * blocks + r->block;
+    int has_piece = place < pairs && piece < c->set_bytes / (uint64_t)c->members / COLL_PIECE_WIRE;
     if (weft_dev_thread_x() == 0) {
-        weft_dev_store_u64(&area_of(c, from)->done[c->me][0], r->number, RELAXED, SYSTEM);
-        await_flag(r, &r->own->done[to][0], r->number, to);
+        weft_dev_store_u64(&area_of(c, from)->done[c->me][r->block], r->number, RELAXED, SYSTEM);
+        await_flag(r, &r->own->done[to][r->block], r->number, to);
     }
     r->failed = weft_dev_sync_block_or(r->failed);
     if (r->failed)
         return;
-    if (warp >= half)
-        proof_send(r, to, warp - half);
-    if (warp < half || !half)
+    if (!has_piece || warps == 1)
+        proof_load(r, to, warp * blocks + r->block, warps * blocks);
+    if (has_piece && warp >= lookers)
+        proof_send(r, to, piece);
+    if (has_piece && (warp < lookers || warps == 1))
         FOR_LANES(lane)
         {
-            enum coll_proof found = proof_take(r, from, warp, lane);
+            enum coll_proof found = proof_take(r, from, piece, lane);
             if (found != COLL_PROOF_GOOD)
-                weft_dev_atomic_max_u64(&r->own->proof,
-                                        (uint64_t)found << COLL_PROOF_SHIFT | (uint64_t)from,
-                                        RELAXED, WEFT_SCOPE_GPU);
+                proof_found(r, found, from);
         }
     weft_dev_sync_block();
 }
 
-/* One block of COLL_PROOF_THREADS, or of one thread. What was found is in the area when it has ended. */
+/* One of several rounds, by blocks of COLL_PROOF_THREADS, or of one thread. The worst that they found is in the area when
+ * they have ended. */
 KERNEL_OF_512 weft_coll_prove_lines(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
@@ -119,15 +169,12 @@ KERNEL_OF_512 weft_coll_prove_lines(struct coll_call call)
     struct round r;
     if (round_begin(&r, c, shared))
         return;
-    if (weft_dev_thread_x() == 0)
-        weft_dev_store_u64(&r.own->proof, (uint64_t)COLL_PROOF_GOOD << COLL_PROOF_SHIFT, RELAXED,
-                           WEFT_SCOPE_GPU);
     say_here(&r);
     await_here(&r, r.number);
     for (int i = 0; i < c->members - 1 && !r.failed; i++)
         proof_of(&r, i);
-    if (weft_dev_thread_x() == 0 && r.failed)
-        weft_dev_store_u64(&r.own->proof, 0, RELAXED, WEFT_SCOPE_GPU);
+    if (weft_dev_thread_x() == 0)
+        proof_found(&r, r.failed ? COLL_PROOF_CUT : COLL_PROOF_GOOD, c->me);
 }
 
 #endif

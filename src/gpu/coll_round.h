@@ -17,9 +17,9 @@ struct round {
     uint64_t number, begun;
     uint64_t set;           /* offset of this round's set in the windows */
     uint32_t packet;        /* number of its packets */
-    unsigned threads, rank; /* of the grid */
+    unsigned block;         /* this block's place in the order in which blocks drew their tickets */
+    unsigned threads, rank; /* of the grid, in that order */
     int failed;
-    struct limit limit;
     const double *factors; /* of a weighted sum, by member; else NULL */
 };
 
@@ -45,20 +45,23 @@ WEFT_DEVICE uint64_t set_offset(const struct coll_call *c, uint64_t number)
 /* The record of a wait that ran out. Out of line and by value, so that what it needs stays in registers while
  * nothing runs out. */
 WEFT_DEVICE_NOINLINE void expired(struct gpu_reporting reporting, int operation, int team, int pe,
-                                  const void *at, uint64_t expected, uint64_t seen,
-                                  struct limit limit)
+                                  const void *at, uint64_t expected, uint64_t seen, uint64_t since)
 {
-    leave_record(reporting, (uint32_t)operation, team, pe, at, expected, seen, 5, &limit);
+    leave_record(reporting, (uint32_t)operation, team, pe, at, expected, seen, 5, since);
 }
 
-/* A wait ran out, or the job has failed: the kernel goes on to its end without waiting. */
-WEFT_DEVICE void give_up(struct round *r, enum wait_state state, int member, const void *at,
+/* After a poll for `wanted` of `member` at `at` that saw `seen`. A wait that has run out, and the failure of the job, end
+ * all waits of this thread: the kernel goes on to its end. */
+WEFT_DEVICE void wait_on(struct round *r, struct patience *p, int member, const void *at,
                          uint64_t wanted, uint64_t seen)
 {
+    enum wait_state state = wait_look(p, &r->c->reporting, seen);
+    if (state == WAIT_ON)
+        return;
     r->failed = 1;
     if (state == WAIT_EXPIRED)
         expired(r->c->reporting, r->c->operation, r->c->team, r->c->pe[member], at, wanted, seen,
-                r->limit);
+                p->changed);
     else
         leave_word(&r->c->reporting, (uint32_t)r->c->operation, r->c->team, r->c->pe[member]);
 }
@@ -67,12 +70,10 @@ WEFT_DEVICE void give_up(struct round *r, enum wait_state state, int member, con
  * fence, is seen behind. */
 WEFT_DEVICE void await_flag(struct round *r, const uint64_t *flag, uint64_t value, int member)
 {
+    struct patience p = {0, 0, 0};
     uint64_t seen;
-    while (!r->failed && (seen = weft_dev_load_u64(flag, ACQUIRE, SYSTEM)) < value) {
-        enum wait_state state = wait_look(&r->limit, &r->c->reporting);
-        if (state != WAIT_ON)
-            give_up(r, state, member, flag, value, seen);
-    }
+    while (!r->failed && (seen = weft_dev_load_u64(flag, ACQUIRE, SYSTEM)) < value)
+        wait_on(r, &p, member, flag, value, seen);
 }
 
 /* Numbers of packets come again after 2^30 rounds, and one that has not been written since would look new. So in
@@ -81,7 +82,7 @@ WEFT_DEVICE void await_flag(struct round *r, const uint64_t *flag, uint64_t valu
 WEFT_DEVICE void coll_renew(const struct round *r)
 {
     const struct coll_call *c = r->c;
-    if (weft_dev_block_x() != 0 || (r->number & COLL_RENEW_MASK) > 1)
+    if (r->block != 0 || (r->number & COLL_RENEW_MASK) > 1)
         return;
     char *set = c->part[c->me] + set_offset(c, r->number + 1);
     struct weft_dev_vec16 nothing = {0, 0};
@@ -103,21 +104,19 @@ WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t
     r->c = c;
     r->own = area_of(c, c->me);
     r->failed = 0;
-    r->limit.start = 0;
-    r->limit.polls = 0;
-    r->limit.limit_ns = c->reporting.limit_ns;
     r->factors = 0;
     r->threads = weft_dev_grid_dim_x() * weft_dev_block_dim_x();
-    r->rank = weft_dev_block_x() * weft_dev_block_dim_x() + weft_dev_thread_x();
+    unsigned each = COLL_BLOCKS / weft_dev_grid_dim_x();
     if (weft_dev_thread_x() == 0) {
-        shared[0] = weft_dev_atomic_add_u64(&r->own->tickets, COLL_BLOCKS / weft_dev_grid_dim_x(),
-                                            RELAXED, WEFT_SCOPE_GPU);
+        shared[0] = weft_dev_atomic_add_u64(&r->own->tickets, each, RELAXED, WEFT_SCOPE_GPU);
         shared[1] = weft_dev_load_u64(&r->own->begun, RELAXED, WEFT_SCOPE_GPU);
         if (c->check && weft_dev_load_u64(&r->own->refused, RELAXED, WEFT_SCOPE_GPU))
             shared[1] = UINT64_MAX; /* of no round */
     }
     weft_dev_sync_block();
     r->number = shared[0] / COLL_BLOCKS + 1;
+    r->block = (unsigned)(shared[0] % COLL_BLOCKS) / each;
+    r->rank = r->block * weft_dev_block_dim_x() + weft_dev_thread_x();
     r->begun = shared[1];
     r->failed = r->begun == UINT64_MAX;
     r->set = set_offset(c, r->number);
@@ -131,7 +130,7 @@ WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t
 WEFT_DEVICE void say_here(const struct round *r)
 {
     const struct coll_call *c = r->c;
-    if (weft_dev_block_x() != 0)
+    if (r->block != 0)
         return;
     for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
         if (i != c->me)
@@ -158,7 +157,7 @@ WEFT_DEVICE void await_slots(struct round *r)
 /* The end of a round in which every member has had packets from every other. */
 WEFT_DEVICE void all_have_begun(const struct round *r)
 {
-    if (weft_dev_block_x() != 0)
+    if (r->block != 0)
         return;
     weft_dev_sync_block();
     if (weft_dev_thread_x() == 0 && !r->failed)
@@ -171,7 +170,7 @@ WEFT_DEVICE void all_have_begun(const struct round *r)
 WEFT_DEVICE void round_end(struct round *r, int fenced)
 {
     const struct coll_call *c = r->c;
-    unsigned block = weft_dev_block_x();
+    unsigned block = r->block;
     weft_dev_sync_block();
     if (fenced && weft_dev_thread_x() < (unsigned)c->members)
         weft_dev_fence(ORDERED, SYSTEM);
@@ -233,11 +232,10 @@ WEFT_DEVICE int pair_ready(struct pair p, uint32_t number)
 WEFT_DEVICE struct weft_dev_vec16 pair_await(struct round *r, struct pair p, const char *slot,
                                              uint64_t unit, int two, int member)
 {
+    struct patience patience = {0, 0, 0};
     while (!pair_ready(p, r->packet) && !r->failed) {
-        enum wait_state state = wait_look(&r->limit, &r->c->reporting);
-        if (state != WAIT_ON)
-            give_up(r, state, member, slot + COLL_UNIT_WIRE * unit, r->packet,
-                    weft_dev_packet_ready(p.a, r->packet) ? p.b.lo >> 32 : p.a.lo >> 32);
+        wait_on(r, &patience, member, slot + COLL_UNIT_WIRE * unit, r->packet,
+                weft_dev_packet_ready(p.a, r->packet) ? p.b.lo >> 32 : p.a.lo >> 32);
         p = pair_load(slot, unit, two);
     }
     struct weft_dev_vec16 v;
@@ -251,8 +249,8 @@ WEFT_DEVICE int has_two(uint64_t bytes, uint64_t unit)
     return bytes - COLL_UNIT * unit > 8;
 }
 
-/* The first unit of this thread, of the block for member `of`, loaded while the number of the round is still on its
- * way. */
+/* The first unit of this thread, of the data for member `of`, loaded while the ticket is still on its way: the right
+ * one where blocks draw their tickets in the order of the grid, see first_unit_of(). */
 WEFT_DEVICE struct weft_dev_vec16 first_unit(const struct coll_call *c, int of)
 {
     uint64_t unit = weft_dev_block_x() * (uint64_t)weft_dev_block_dim_x() + weft_dev_thread_x();
@@ -260,6 +258,17 @@ WEFT_DEVICE struct weft_dev_vec16 first_unit(const struct coll_call *c, int of)
     if (c->flow == COLL_FROM && c->me != c->root)
         return nothing;
     return weft_dev_unit_load(c->src + (uint64_t)of * c->src_step, c->bytes, unit);
+}
+
+/* The first unit of this thread in the round. loaded: what first_unit() gave; another block's load has brought what is
+ * loaded here into the L2 cache. */
+WEFT_DEVICE struct weft_dev_vec16 first_unit_of(const struct round *r, struct weft_dev_vec16 loaded,
+                                                int of)
+{
+    const struct coll_call *c = r->c;
+    if (r->block == weft_dev_block_x() || (c->flow == COLL_FROM && c->me != c->root))
+        return loaded;
+    return weft_dev_unit_load(c->src + (uint64_t)of * c->src_step, c->bytes, r->rank);
 }
 
 #endif

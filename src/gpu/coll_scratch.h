@@ -31,9 +31,9 @@ struct scratch {
     unsigned block, rank, threads;
 };
 
-WEFT_DEVICE struct scratch scratch_begin(const struct coll_call *c, uint64_t bytes, int kinds,
-                                         int all)
+WEFT_DEVICE struct scratch scratch_begin(const struct round *r, uint64_t bytes, int kinds, int all)
 {
+    const struct coll_call *c = r->c;
     struct scratch s;
     unsigned blocks = weft_dev_grid_dim_x();
     uint64_t share = (bytes + blocks - 1) / blocks;
@@ -41,7 +41,7 @@ WEFT_DEVICE struct scratch scratch_begin(const struct coll_call *c, uint64_t byt
     s.slot_bytes = coll_scratch_slot(c->set_bytes, blocks, (unsigned)(kinds * c->members));
     s.kinds = kinds;
     s.all = all;
-    s.block = weft_dev_block_x();
+    s.block = r->block;
     s.rank = weft_dev_thread_x();
     s.threads = weft_dev_block_dim_x();
     s.begin = share * s.block < bytes ? share * s.block : bytes;
@@ -197,7 +197,7 @@ WEFT_DEVICE void push_scratch(const struct coll_call *c, uint64_t *shared, int s
     if (round_begin(&r, c, shared))
         return;
     say_here(&r);
-    struct scratch s = scratch_begin(c, c->bytes, 1, 0);
+    struct scratch s = scratch_begin(&r, c->bytes, 1, 0);
     push_own(&r, strided);
     await_here(&r, r.number);
     uint64_t step = 0;
@@ -293,7 +293,7 @@ KERNEL_OF_512 weft_coll_spread_scratch(struct coll_call call)
     if (round_begin(&r, c, shared))
         return;
     say_here(&r);
-    struct scratch s = scratch_begin(c, slice, 1, 0);
+    struct scratch s = scratch_begin(&r, slice, 1, 0);
     if (c->me == c->root && c->dst != c->src)
         weft_dev_move(c->dst, c->src, c->bytes, r.rank, r.threads, 0);
     await_here(&r, r.number);
@@ -413,7 +413,7 @@ WEFT_DEVICE void scratch_reduce(const struct coll_call *c, uint64_t *shared, dou
     if (round_begin(&r, c, shared))
         return;
     say_here(&r);
-    struct scratch s = scratch_begin(c, sliced ? slice : c->bytes, 1 + sliced, 1);
+    struct scratch s = scratch_begin(&r, sliced ? slice : c->bytes, 1 + sliced, 1);
     factors_exchange(&r, h, factors);
     await_here(&r, r.number);
     for (uint64_t within = s.begin; within < s.end && !r.failed; within += s.slot_bytes, step++) {

@@ -201,7 +201,7 @@ KERNEL_OF_512 weft_coll_sized_scratch(struct coll_call call)
     struct round r;
     if (round_begin(&r, c, shared))
         return;
-    struct scratch s = scratch_begin(c, 0, 1, 0);
+    struct scratch s = scratch_begin(&r, 0, 1, 0);
     sized_meet(&r, &s, pairs);
     const char *mine = c->src + pairs[c->me].from;
     char *to = c->dst + pairs[c->me].at;

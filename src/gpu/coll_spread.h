@@ -24,12 +24,12 @@ KERNEL weft_coll_spread(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    unsigned block = weft_dev_block_x(), threads = weft_dev_block_dim_x();
-    unsigned rank = weft_dev_thread_x();
+    unsigned threads = weft_dev_block_dim_x(), rank = weft_dev_thread_x();
     uint64_t others = (uint64_t)c->members - 1,
              pieces = weft_dev_grid_dim_x() * (uint64_t)c->chunks;
     if (round_begin(&r, c, shared))
         return;
+    unsigned block = r.block;
     say_here(&r);
     await_here(&r, r.number);
     int place = c->me - c->root - 1; /* of this member's slice, -1: the root's */

@@ -51,35 +51,47 @@ WEFT_DEVICE int limit_passed(struct limit *limit)
            limit->polls > limit->limit_ns / LEAST_POLL_NS + 1024;
 }
 
-/* For loops that poll: whether to give up, because time is over or because the job has failed meanwhile. The first
- * look at the clock is the 64th poll's, so that a wait that is soon over costs none. */
+/* One wait for one thing; all 0 when it begins. */
+struct patience {
+    uint64_t
+        changed; /* when the first look at the clock was, or the last one that saw another value */
+    uint64_t seen;  /* the value of the last look */
+    uint64_t polls; /* since then, or up to POLLS_PER_JOB more */
+};
+
+/* For loops that poll: whether to give up, because the limit has passed since the last change of what is waited for, or
+ * because the job has failed meanwhile. The first look at the clock is the 64th poll's, so that a wait that is soon over
+ * costs none. */
 enum wait_state { WAIT_ON, WAIT_EXPIRED, WAIT_FAILED };
 
-WEFT_DEVICE enum wait_state wait_look(struct limit *limit, const struct gpu_reporting *reporting)
+WEFT_DEVICE enum wait_state wait_look(struct patience *p, const struct gpu_reporting *reporting,
+                                      uint64_t seen)
 {
-    enum { POLLS_PER_LOOK = 64, LOOKS_PER_JOB = 64 }; /* `failed` is in memory of the host */
-    if (++limit->polls % POLLS_PER_LOOK)
+    enum { POLLS_PER_LOOK = 64, POLLS_PER_JOB = 64 * 64 }; /* `failed` is in memory of the host */
+    if (++p->polls % POLLS_PER_LOOK)
         return WAIT_ON;
     uint64_t now = weft_dev_clock_ns();
-    if (!limit->start)
-        limit->start = now;
-    if (limit->polls % (POLLS_PER_LOOK * LOOKS_PER_JOB) == 0 && reporting->box &&
+    if (p->polls % POLLS_PER_JOB == 0 && reporting->box &&
         weft_dev_load_u32((const uint32_t *)&reporting->box->failed, RELAXED, SYSTEM))
         return WAIT_FAILED;
-    if (!limit->limit_ns)
+    if (!p->changed || seen != p->seen) {
+        p->changed = now;
+        p->seen = seen;
+        p->polls %= POLLS_PER_JOB;
+    }
+    if (!reporting->limit_ns)
         return WAIT_ON;
-    return now - limit->start > limit->limit_ns ||
-                   limit->polls > limit->limit_ns / LEAST_POLL_NS + 1024
+    return now - p->changed > reporting->limit_ns ||
+                   p->polls > reporting->limit_ns / LEAST_POLL_NS + 2 * POLLS_PER_JOB
                ? WAIT_EXPIRED
                : WAIT_ON;
 }
 
 /* Writes a record as device operations do (weft_dev_record()), so that the host and `weft attach`
- * read both alike. */
+ * read both alike. since: when the wait began, or saw its last change; 0: it was none. */
 WEFT_DEVICE void leave_record_of(struct gpu_reporting reporting, uint32_t state, int status,
                                  uint32_t operation, int team, int peer, const void *address,
-                                 uint64_t expected, uint64_t seen, int cmp,
-                                 const struct limit *limit)
+                                 uint64_t expected, uint64_t seen, int cmp, uint64_t since)
 {
     uint64_t ticket = weft_dev_atomic_add_u64(reporting.tickets, 1, RELAXED, SYSTEM);
     struct weft_dev_record *record = &reporting.box->records[ticket % WEFT_DEV_RECORDS];
@@ -92,7 +104,7 @@ WEFT_DEVICE void leave_record_of(struct gpu_reporting reporting, uint32_t state,
     record->address = (uint64_t)(uintptr_t)address;
     record->expected = expected;
     record->seen = seen;
-    record->waited_ns = limit->start ? weft_dev_clock_ns() - limit->start : 0;
+    record->waited_ns = since ? weft_dev_clock_ns() - since : 0;
     record->block = weft_dev_block_x();
     record->thread = weft_dev_thread_x();
     /* Release: pairs with the host's acquire loads: who sees the state sees the rest, and who sees
@@ -111,10 +123,10 @@ WEFT_DEVICE void leave_word(const struct gpu_reporting *reporting, uint32_t oper
 
 WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation, int team,
                               int peer, const void *address, uint64_t expected, uint64_t seen,
-                              int cmp, const struct limit *limit)
+                              int cmp, uint64_t since)
 {
     leave_record_of(reporting, WEFT_DEV_RECORD_EXPIRED, -101 /* WEFT_ERR_TIMEOUT */, operation,
-                    team, peer, address, expected, seen, cmp, limit);
+                    team, peer, address, expected, seen, cmp, since);
 }
 
 #endif

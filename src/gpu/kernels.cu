@@ -194,13 +194,15 @@ KERNEL weft_kernel_wait(const void *at, int width, int is_signed, int cmp, int64
 {
     struct limit limit = limit_start(reporting.limit_ns);
     int64_t wanted = ordered_bits(value, width, is_signed);
-    int64_t now;
+    int64_t now = load_as(at, width, is_signed), last = now;
     int good;
-    for (;;) {
-        now = load_as(at, width, is_signed);
-        good = compare(ordered_bits(now, width, is_signed), cmp, wanted);
-        if (good || limit_passed(&limit))
+    while (!(good = compare(ordered_bits(now, width, is_signed), cmp, wanted))) {
+        if (now != last) /* the limit counts from the last change */
+            limit = limit_start(reporting.limit_ns);
+        last = now;
+        if (limit_passed(&limit))
             break;
+        now = load_as(at, width, is_signed);
     }
     if (seen)
         *seen = (uint64_t)now;
@@ -208,7 +210,7 @@ KERNEL weft_kernel_wait(const void *at, int width, int is_signed, int cmp, int64
         *met = (uint64_t)good;
     if (!good && reporting.box)
         leave_record(reporting, WEFT_DEV_OP_SIGNAL_WAIT, -1, -1, at, (uint64_t)value, (uint64_t)now,
-                     cmp, &limit);
+                     cmp, limit.start);
 }
 
 /* One block. Everything that the stream did before is visible to every member's stream behind its
@@ -217,7 +219,6 @@ KERNEL weft_kernel_barrier(struct gpu_barrier barrier, struct gpu_reporting repo
 {
     int me = barrier.me, step = (int)weft_dev_block_dim_x();
     struct gpu_team_area *own = barrier.areas[me];
-    struct limit limit = limit_start(reporting.limit_ns);
     uint64_t sequence = own->sequence + 1;
     weft_dev_sync_block();
     if (weft_dev_thread_x() == 0)
@@ -226,16 +227,17 @@ KERNEL weft_kernel_barrier(struct gpu_barrier barrier, struct gpu_reporting repo
     for (int i = (int)weft_dev_thread_x(); i < barrier.members; i += step)
         weft_dev_store_u64(&barrier.areas[i]->arrived[me], sequence, RELEASE, SYSTEM);
     for (int i = (int)weft_dev_thread_x(); i < barrier.members; i += step) {
+        struct patience p = {0, 0, 0};
         uint64_t seen;
         while ((seen = weft_dev_load_u64(&own->arrived[i], ACQUIRE, SYSTEM)) < sequence) {
-            enum wait_state state = wait_look(&limit, &reporting);
+            enum wait_state state = wait_look(&p, &reporting, seen);
             if (state == WAIT_FAILED) {
                 leave_word(&reporting, (uint32_t)barrier.operation, barrier.team, barrier.pe[i]);
                 break;
             }
             if (state == WAIT_EXPIRED) {
                 leave_record(reporting, (uint32_t)barrier.operation, barrier.team, barrier.pe[i],
-                             &own->arrived[i], sequence, seen, 5, &limit);
+                             &own->arrived[i], sequence, seen, 5, p.changed);
                 break;
             }
         }

@@ -21,7 +21,7 @@ struct team_coll {
     int most_blocks;
     enum coll_way wish;
     bool mapped; /* every member's CPU maps GPU memory */
-    bool lines;  /* come whole between all members */
+    int lines; /* come whole between all members where so many blocks send them; 0: not known to */
     struct coll_rates rates;
 };
 
@@ -41,7 +41,7 @@ bool coll_kernel_serves(const struct weft_team *team)
 }
 
 /* What all members have to have. */
-enum { HAS_MAPPED = 1, HAS_PROOFS = 2 /* wanted, WEFT_PROVE */ };
+enum { HAS_MAPPED = 1, HAS_PROOFS = 2 /* coll_prove_wanted() */ };
 
 /* What each member tells; fits a packet of the host's. */
 struct telling {
@@ -135,11 +135,14 @@ static weft_status make_ready(struct weft_team *team)
         status = gpu_coll_begin_at(job->gpu, team->slot, mine.number + 2);
     if (!status && coll && team->n > 1 && (mine.has & HAS_PROOFS)) {
         struct coll_call call;
+        int blocks = mine.most_blocks ? mine.most_blocks : 1;
+        bool proven;
         fill(team, &(struct coll_ask){.what = COLL_ALLTOALL}, &call);
-        status = coll_prove_lines(team, &call, &coll->lines);
+        status = coll_prove_lines(team, &call, blocks, &proven);
+        coll->lines = proven ? blocks : 0;
     } else if (!status && team->n > 1 && team->me == 0)
-        log_debug("collectives of %d PEs go by packets and not by lines: WEFT_PROVE is off",
-                  team->n);
+        log_debug("collectives of %d PEs go by packets and not by lines: %s", team->n,
+                  job->checking ? "WEFT_CHECK=1" : "WEFT_PROVE=off or WEFT_CHECK=1 at a PE");
     if (status || !coll) {
         free(coll);
         return status;
@@ -468,7 +471,7 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct
                               .direct = symmetric,
                               .most_blocks = team->coll->most_blocks,
                               .wish = team->coll->wish,
-                              .lines = team->coll->lines && fits_lines(ask)};
+                              .lines = coll_kernel_lines(team) && fits_lines(ask)};
     return coll_choose(&q, &team->coll->rates);
 }
 
@@ -514,7 +517,7 @@ weft_status coll_kernel_limit(struct weft_team *team, int sms)
 
 bool coll_kernel_lines(const struct weft_team *team)
 {
-    return team->coll && team->coll->lines;
+    return team->coll && team->coll->lines && team->coll->most_blocks <= team->coll->lines;
 }
 
 const struct coll_rates *coll_kernel_rates(const struct weft_team *team)

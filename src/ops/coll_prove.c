@@ -19,11 +19,11 @@ struct finding {
 
 bool coll_prove_wanted(void)
 {
-    return config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE;
+    return config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE && !config_bool(CONFIG_CHECK);
 }
 
 /* On a stream of its own: nothing that another team waits for stands in front of it. */
-static weft_status run(struct gpu *gpu, struct coll_call *call)
+static weft_status run(struct gpu *gpu, struct coll_call *call, int blocks)
 {
     CUstream stream;
     weft_status status = gpu_enter(&gpu->device);
@@ -33,8 +33,9 @@ static weft_status run(struct gpu *gpu, struct coll_call *call)
     if (result)
         status = cuda_fail(&gpu->cuda, result, "cuStreamCreate for the proof of lines");
     if (!status) {
-        status =
-            gpu_coll_launch(gpu, COLL_weft_coll_prove_lines, 1, COLL_PROOF_THREADS, stream, call);
+        for (int i = 0; i < COLL_PROOF_ROUNDS && !status; i++)
+            status = gpu_coll_launch(gpu, COLL_weft_coll_prove_lines, (unsigned)blocks,
+                                     COLL_PROOF_THREADS, stream, call);
         if (!status)
             status = gpu_wait_stream(gpu, stream, "the proof of lines");
         gpu->cuda.StreamDestroy(stream);
@@ -64,7 +65,8 @@ static bool share_a_gpu(const struct weft_team *team)
     return false;
 }
 
-weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, bool *proven)
+weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, int blocks,
+                             bool *proven)
 {
     struct gpu *gpu = team->job->gpu;
     const struct finding *all = team->scratch;
@@ -77,8 +79,7 @@ weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, boo
                       team->n);
         return WEFT_OK;
     }
-    call->check = 0;
-    weft_status status = run(gpu, call);
+    weft_status status = run(gpu, call, blocks);
     if (!status)
         status = gpu_coll_proof(gpu, team->slot, &found);
     mine.status = (int32_t)status;
@@ -97,7 +98,8 @@ weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, boo
                       team->n, team->pes[i], words(saw), team->pes[of < team->n ? of : 0]);
     }
     if (whole && team->me == 0)
-        log_debug("collectives of %d PEs may go by lines: all came whole", team->n);
+        log_debug("collectives of %d PEs may go by lines of up to %d blocks: all came whole",
+                  team->n, blocks);
     *proven = whole;
     return status ? status : told;
 }

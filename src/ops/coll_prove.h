@@ -7,11 +7,14 @@
 #include "gpu/coll.h"
 #include "ops/coll.h"
 
-/* Whether proofs are made at all (WEFT_PROVE): what is not proven is not used. */
+/* Whether proofs are made at all: what is not proven is not used. Not with WEFT_PROVE=off, nor in checking mode, which
+ * goes by what manuals promise. */
 bool coll_prove_wanted(void);
 
-/* Collective over the team, as its first round. call: of the team, without memory. *proven: no member saw a line in
- * parts, and each saw enough of them. A member that could not take part fails the call at all. */
-weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, bool *proven);
+/* Collective over the team, as its first rounds. call: of the team, without memory. blocks: the same at all members.
+ * *proven: no member saw a line in parts, and each saw enough of them. A member that could not take part fails the call at
+ * all. */
+weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, int blocks,
+                             bool *proven);
 
 #endif

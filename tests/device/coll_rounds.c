@@ -95,25 +95,26 @@ WEFT_DEVICE void offers_order(const struct coll_call *c)
             ADDRESS_BEHIND(&area_of(c, c->me)->here[i]);
 }
 
-WEFT_DEVICE void loads_order(const struct coll_call *c)
+WEFT_DEVICE void loads_order(const struct round *r)
 {
+    const struct coll_call *c = r->c;
     for (int i = 0; i < c->members; i++)
         if (i != c->me)
-            DONE_BEFORE(&area_of(c, i)->done[c->me][weft_dev_block_x()]);
+            DONE_BEFORE(&area_of(c, i)->done[c->me][r->block]);
 }
 
 WEFT_DEVICE void end_of_round(struct round *r, int fenced)
 {
     if (!fenced)
-        loads_order(r->c);
+        loads_order(r);
 #if REMOVED == REMOVED_meet
     if (weft_dev_thread_x() < (unsigned)r->c->members && fenced)
         weft_dev_fence(ORDERED, SYSTEM);
     if (weft_dev_thread_x() == 0)
         for (int i = 0; i < r->c->members; i++)
             if (i != r->c->me)
-                weft_dev_store_u64(&area_of(r->c, i)->done[r->c->me][weft_dev_block_x()], r->number,
-                                   RELAXED, SYSTEM);
+                weft_dev_store_u64(&area_of(r->c, i)->done[r->c->me][r->block], r->number, RELAXED,
+                                   SYSTEM);
 #endif
     round_end(r, fenced);
 }
@@ -286,8 +287,10 @@ WEFT_KERNEL(pull, (struct window *, w), (const struct window *, next), (uint64_t
 WEFT_KERNEL(check, (struct window *, w), (struct plan, p), (int, me))
 {
     uint64_t rank = weft_dev_grid_rank(), threads = weft_dev_grid_threads();
-    if (!rank && p.way == PROOF && w->area.proof >> COLL_PROOF_SHIFT != COLL_PROOF_GOOD)
-        w->unproven++;
+    if (!rank && p.way == PROOF) {
+        w->unproven += w->area.proof >> COLL_PROOF_SHIFT != COLL_PROOF_GOOD;
+        w->area.proof = 0; /* of the next one */
+    }
     const unsigned char *seen = (const unsigned char *)w + offsetof(struct window, before);
     for (uint64_t i = rank; i < GUARD + ROOM + GUARD; i += threads) {
         uint64_t at = i - GUARD;
@@ -372,10 +375,8 @@ static struct plan draw_plan(const struct plan *last, int members, uint64_t numb
     p.late = draw(5) ? -1 : (int)draw((unsigned)members);
     p.blocks = 1u << draw(gpu ? 4 : 3);
     p.threads = 32 * (1 + draw(gpu ? 8 : 2));
-    if (p.way == PROOF) { /* a block, as the library has it, but for its size */
-        p.blocks = 1;
-        p.threads = gpu ? COLL_PROOF_THREADS / 2 : 64;
-    }
+    if (p.way == PROOF) /* as the library has it, but for the size: there is a warp for load */
+        p.threads = gpu ? COLL_PROOF_THREADS / 2 : 96;
     p.chunks = p.what == BROADCAST && p.way == DIRECT && members > 2 ? 1 + draw(5) : 0;
     return p;
 }

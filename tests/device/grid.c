@@ -3,6 +3,7 @@
  *   grid                every operation at sizes around its edges, by one and several blocks, over three teams
  *   grid rounds         many in one kernel, mixed with a block's own, their results in the next one's sources
  *   grid expires        a PE does not call: the others are told who, and of what
+ *   grid slow           a PE calls after the other, each within the limit of waits, all of them not within twice that
  *   grid absent         a block does not call, or cannot, since it is not resident: the others are told how many came
  *   grid too_many       more blocks are named than the grid has */
 #include "device_test.h"
@@ -324,6 +325,16 @@ static void told(void)
     _exit(0);
 }
 
+/* Finding A22. Blocks of one thread wait for one member after the other; so long the others wait for the last block. */
+static void slow(void)
+{
+    for (int i = 0; i < me; i++)
+        nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 100000000}, NULL);
+    LAUNCH(share, 3, 1, 0, NULL, REDUCE, 0, WEFT_DEV_WORLD, dst, src, 100, 0, WEFT_FLOAT, WEFT_SUM,
+           0.0, result);
+    OK(weft_device_check(job));
+}
+
 static void expires(void)
 {
     if (n_pes == 1)
@@ -368,6 +379,11 @@ int main(int argc, char **argv)
     barrier();
     if (strcmp(part, "expires") == 0)
         expires();
+    if (strcmp(part, "slow") == 0) {
+        slow();
+        device_end();
+        return 0;
+    }
     if (strcmp(part, "absent") == 0)
         absent();
     if (strcmp(part, "too_many") == 0)

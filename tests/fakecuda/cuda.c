@@ -9,8 +9,10 @@
  * FAKE_CUDA_MODE (compute mode, 0), FAKE_CUDA_PEER and what else joins GPUs (links.c), FAKE_CUDA_VMM (1),
  * FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory stay here; 2: those of
  * the kernels that prove alone),
- * FAKE_CUDA_REFUSE (1: peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or
- * reordered: see stream.c), FAKE_CUDA_IPC (see plain.c), FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device
+ * FAKE_CUDA_TORN (the proof of lines meets torn ones: 1: always, 2: where several blocks run, 3: behind 256 stores of
+ * 16 bytes of a block, 4: from the second kernel on), FAKE_CUDA_REFUSE (1: peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or
+ * reordered: see stream.c), FAKE_CUDA_BLOCKS (reverse or random: the order in which the blocks of a
+ * collective's kernel run, each to its end, in place of that of their numbers), FAKE_CUDA_IPC (see plain.c), FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device
  * accesses plain host memory by itself, and so when the copy is made), FAKE_CUDA_DMABUF (1: memory
  * can be exported as a dma-buf), FAKE_CUDA_RDMA (1: GPUDirect RDMA is supported), FAKE_CUDA_REGISTER (1: host memory can be registered), FAKE_CUDA_BATCH (1: it takes batches of copies), FAKE_CUDA_FLUSH (1: the driver flushes writes of NICs) and
  * FAKE_CUDA_NIC_ORDER (0; 200: they need no flush). Events tell the time that copies would

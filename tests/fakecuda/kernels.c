@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's own kernels on the stand-in: the same text as on GPUs, as blocks of one thread that
- * run one after the other. */
+ * run one after the other, those of collectives in the order of FAKE_CUDA_BLOCKS. */
 #include "primitives.h"
 
 #include "gpu/coll_kernels.cu"
@@ -9,9 +9,11 @@
 #include "fake.h"
 #include "gpu_queue.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 #define ENUM(name) FAKE_##name,
@@ -159,6 +161,19 @@ static void run_barrier(void **a)
     weft_kernel_barrier(barrier, reporting_of(a[1]));
 }
 
+/* How many stores of 16 bytes of a block of the proof of lines come whole, as FAKE_CUDA_TORN says. */
+static unsigned whole_stores(void)
+{
+    enum { TORN = 1, TORN_AMONG_BLOCKS, TORN_UNDER_LOAD, TORN_LATE, LIGHT_LOAD = 256 };
+    static _Atomic unsigned blocks; /* of proofs so far */
+    int torn = setting("FAKE_CUDA_TORN", 0);
+    bool late = blocks++ >= fake_blocks;
+    if (torn == TORN || (torn == TORN_AMONG_BLOCKS && fake_blocks > 1) ||
+        (torn == TORN_LATE && late))
+        return 0;
+    return torn == TORN_UNDER_LOAD ? LIGHT_LOAD : UINT_MAX;
+}
+
 /* The kernels of collectives, by their one argument. */
 static void run_coll(int kernel, const struct coll_call *given)
 {
@@ -178,14 +193,21 @@ static void run_coll(int kernel, const struct coll_call *given)
         *arrays[i] = memory_at((uintptr_t)*arrays[i]);
     call.factor_at = memory_at((uintptr_t)call.factor_at);
     call.reporting = reporting_of(reporting);
-    fake_torn = kernel == FAKE_weft_coll_prove_lines && setting("FAKE_CUDA_TORN", 0);
+    fake_stores = 0;
+    if (kernel == FAKE_weft_coll_prove_lines)
+        fake_whole_stores = whole_stores();
     kernels[kernel](call);
-    fake_torn = 0;
+    fake_whole_stores = UINT_MAX;
+}
+
+static bool is_coll(int kernel)
+{
+    return kernel >= FAKE_weft_coll_send && kernel <= FAKE_weft_coll_prove_lines;
 }
 
 static void run_block(int kernel, void **a)
 {
-    if (kernel >= FAKE_weft_coll_send && kernel <= FAKE_weft_coll_prove_lines) {
+    if (is_coll(kernel)) {
         run_coll(kernel, a[0]);
         return;
     }
@@ -251,6 +273,26 @@ EXPORT void fake_cuda_fill(int it)
     full = it;
 }
 
+/* The order in which the blocks of a collective's kernel run, as FAKE_CUDA_BLOCKS says. */
+static void draw_order(unsigned *order, unsigned blocks)
+{
+    static _Thread_local unsigned random;
+    const char *text = getenv("FAKE_CUDA_BLOCKS");
+    bool reverse = text && strcmp(text, "reverse") == 0;
+    if (!random)
+        random = (unsigned)setting("FAKE_CUDA_SEED", 1) * 2654435761u + (unsigned)getpid();
+    for (unsigned i = 0; i < blocks; i++)
+        order[i] = reverse ? blocks - 1 - i : i;
+    if (!text || strcmp(text, "random") != 0)
+        return;
+    for (unsigned i = blocks; i > 1; i--) {
+        random = random * 1664525u + 1013904223u;
+        unsigned k = (random >> 8) % i, last = order[i - 1];
+        order[i - 1] = order[k];
+        order[k] = last;
+    }
+}
+
 static void run_kernel(struct fake_op *op)
 {
     while (full)
@@ -262,8 +304,14 @@ static void run_kernel(struct fake_op *op)
         at += place_of(argument_bytes[op->kernel][i]);
     }
     fake_blocks = op->blocks;
-    for (fake_block = 0; fake_block < op->blocks; fake_block++)
+    unsigned order[COLL_BLOCKS];
+    bool drawn = is_coll(op->kernel) && op->blocks <= COLL_BLOCKS;
+    if (drawn)
+        draw_order(order, op->blocks);
+    for (unsigned i = 0; i < op->blocks; i++) {
+        fake_block = drawn ? order[i] : i;
         run_block(op->kernel, arguments);
+    }
 }
 
 /* Kernels that only signal, and the barrier, make visible by themselves what was copied before. */

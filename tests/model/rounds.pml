@@ -2,18 +2,23 @@
 /* Rounds of src/gpu/coll_kernels.cu: exchanges and broadcasts by packets in two sets of slots used in turn, exchanges by
  * lines in two others, direct rounds with flags, and those of one block in which the members only meet, in front of copies and behind them, in any mixture;
  * B blocks a kernel, of which each works with its own number's at the other members, and kernels of a member run one
- * after the other. Claims: no packet is overwritten before it was taken, everyone takes what was sent in that round, a
+ * after the other. RESIDENT of a kernel's blocks run at a time, in any order, and the tickets that they draw are their numbers.
+ * Claims: no packet is overwritten before it was taken, everyone takes what was sent in that round, a
  * direct store or a copy begins when the destination's round has, and nobody waits for ever. Broken without the wait for
  * free slots (-DNO_WAIT: a root overruns), without `here` of those that only receive (-DNO_HERE: the root waits for
  * ever), with a root that takes a broadcast for an exchange (-DBEGUN_BY_ROOT), with one set (-DSETS=1), without the wait
  * of a meeting (-DNO_MEETING), with lines in the sets of packets (-DSHARED_SETS: payload of a line is where a packet has
  * its number, and looks like a later one's), and where a kernel's block goes on before the others have ended the round
- * (-DNO_KERNEL_END). */
+ * (-DNO_KERNEL_END), and where a block's number is its place in the grid (-DBY_PLACE: members wait for blocks of each
+ * other that do not run). */
 #ifndef N
 #define N 3
 #endif
 #ifndef B
 #define B 1
+#endif
+#ifndef RESIDENT
+#define RESIDENT B
 #endif
 #ifndef SETS
 #define SETS 2
@@ -34,6 +39,8 @@ byte here[N * N];             /* to * N + from */
 byte done[N * N * B];
 byte begun[N];
 byte ended[N]; /* blocks that have ended, over all rounds */
+byte tickets[N];
+byte running[N];
 byte program[CALLS + 1];
 
 inline tell_here() {
@@ -150,8 +157,8 @@ inline set_begun() {
     fi
 }
 
-proctype block(byte me, b) {
-    byte r = 1, k;
+proctype block(byte me, place) {
+    byte r = 1, k, b;
     bit lines;
     do
     :: r > CALLS -> break
@@ -159,6 +166,16 @@ proctype block(byte me, b) {
 #ifndef NO_KERNEL_END
         ended[me] >= B * (r - 1);
 #endif
+        atomic {
+            running[me] < RESIDENT -> running[me]++;
+#ifdef BY_PLACE
+            b = place
+#else
+            b = tickets[me] % B
+#endif
+            ;
+            tickets[me]++
+        };
         if
         :: program[r] == EXCHANGE || program[r] == LINES ->
             lines = program[r] == LINES;
@@ -187,6 +204,7 @@ proctype block(byte me, b) {
             fi
         fi;
         ended[me]++;
+        running[me]--;
         r++
     od
 }

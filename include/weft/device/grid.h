@@ -109,17 +109,6 @@ WEFT_DEVICE int weft_dev_grid_begin(struct weft_dev_group *g, unsigned blocks, i
                   : weft_dev_refuse(operation, team, WEFT_ERR_NOT_MEMBER, NULL, 0, g->rank == 0);
 }
 
-/* After a poll in vain once all blocks are here: the one that came last waits for the members, as long as the limit lets
- * it, and then tells. It is given twice that. */
-WEFT_DEVICE int weft_dev_grid_overdue(uint32_t polls, uint64_t *since)
-{
-    if (polls % 1024)
-        return 0;
-    uint64_t now = weft_dev_clock_ns(), limit = weft_dev_state.wait_limit_ns;
-    *since = *since ? *since : now;
-    return limit && now - *since > 2 * limit;
-}
-
 /* The job has failed while a block waited for its fellows: some of these may have left before, and nobody waits for another
  * PE. What a fellow leaves that does goes before it. */
 WEFT_DEVICE void weft_dev_grid_leave(int operation, int team)
@@ -132,13 +121,14 @@ WEFT_DEVICE void weft_dev_grid_leave(int operation, int team)
 }
 
 /* Of one thread of each block that was not the last: returns when the one that was has done its step. *released: as it
- * was before this block arrived, and is then. */
+ * was before this block arrived, and is then. Once all blocks are here no limit counts: each wait of the last one has
+ * its own. */
 WEFT_DEVICE_NOINLINE int weft_dev_grid_await(const struct weft_dev_area *own, int form,
                                              unsigned blocks, int operation, int team,
                                              uint64_t *released)
 {
-    uint64_t before = *released, arrived = 0, since = 0;
-    uint32_t polls = 0, later = 0;
+    uint64_t before = *released, arrived = 0;
+    uint32_t polls = 0;
     struct weft_dev_patience p;
     struct weft_dev_awaited what = weft_dev_awaited_of(WEFT_DEV_OP_GRID, weft_dev_state.me, team,
                                                        &own->grid_arrived[form], WEFT_GE, blocks);
@@ -147,13 +137,10 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_await(const struct weft_dev_area *own, in
     while ((*released = weft_dev_load_u64(&own->grid_released[form], WEFT_ORDER_ACQUIRE,
                                           WEFT_SCOPE_GPU)) == before &&
            !status) {
-        if (arrived < blocks) {
-            arrived =
-                weft_dev_load_u64(&own->grid_arrived[form], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-            status = weft_dev_patience_step(&p, what, &polls, arrived);
-        } else if (weft_dev_grid_overdue(++later, &since)) {
-            status = WEFT_ERR_TIMEOUT;
-        }
+        if (arrived == blocks)
+            continue;
+        arrived = weft_dev_load_u64(&own->grid_arrived[form], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        status = weft_dev_patience_step(&p, what, &polls, arrived);
     }
     weft_dev_patience_end(&p, polls);
     if (status) {
