@@ -54,7 +54,8 @@ static bool is(int i, const char *text)
     if (i < 0 || i >= file.n)
         return false;
     const struct token *t = &file.tokens[i];
-    return t->end - t->begin == strlen(text) && memcmp(file.text + t->begin, text, t->end - t->begin) == 0;
+    return t->end - t->begin == strlen(text) &&
+           memcmp(file.text + t->begin, text, t->end - t->begin) == 0;
 }
 
 static bool is_one_of(int i, const char *const *list)
@@ -100,9 +101,9 @@ static size_t skip(size_t at, bool line_begins, int *line)
 
 static size_t token_end(size_t at, char *kind)
 {
-    static const char *const operators[] = {"<<=", ">>=", "...", "->", "++", "--", "<<", ">>", "<=", ">=",
-                                            "==",  "!=",  "&&",  "||", "+=", "-=", "*=", "/=", "%=", "&=",
-                                            "|=",  "^=",  NULL};
+    static const char *const operators[] = {"<<=", ">>=", "...", "->", "++", "--", "<<", ">>",
+                                            "<=",  ">=",  "==",  "!=", "&&", "||", "+=", "-=",
+                                            "*=",  "/=",  "%=",  "&=", "|=", "^=", NULL};
     const char *s = file.text;
     if (isalpha((unsigned char)s[at]) || s[at] == '_') {
         *kind = 'a';
@@ -139,7 +140,8 @@ static void tokenize(void)
     for (size_t at = 0; at < file.bytes && file.n < TOKENS_MOST;) {
         size_t next = skip(at, line_begins, &line);
         if (next != at) {
-            line_begins |= memchr(file.text + at, '\n', next - at) != NULL && isspace((unsigned char)file.text[at]);
+            line_begins |= memchr(file.text + at, '\n', next - at) != NULL &&
+                           isspace((unsigned char)file.text[at]);
             at = next;
             continue;
         }
@@ -196,20 +198,25 @@ static bool place(int token, const char *rule)
 static int before(const void *a, const void *b)
 {
     const struct edit *x = a, *y = b;
-    return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->order > y->order) - (x->order < y->order);
+    return x->at != y->at ? (x->at > y->at) - (x->at < y->at)
+                          : (x->order > y->order) - (x->order < y->order);
 }
 
 /* -------------------------------------------------------------------------------------- rules */
 
-static const char *const types[] = {"struct", "const", "static", "unsigned", "signed", "int", "long", "short",
-                                    "char", "bool", "float", "double", "void", "enum", "union", "volatile",
-                                    "extern", "typedef", "size_t", "_Atomic", "_Alignas", "_Thread_local",
-                                    "_Static_assert", "register", "__typeof__", "inline", NULL};
-static const char *const keywords[] = {"if", "for", "while", "do", "switch", "case", "default", "return", "goto",
-                                       "else", "break", "continue", "sizeof", NULL};
+static const char *const types[] = {
+    "struct",        "const",          "static",   "unsigned",   "signed", "int",     "long",
+    "short",         "char",           "bool",     "float",      "double", "void",    "enum",
+    "union",         "volatile",       "extern",   "typedef",    "size_t", "_Atomic", "_Alignas",
+    "_Thread_local", "_Static_assert", "register", "__typeof__", "inline", NULL};
+static const char *const keywords[] = {"if",    "for",      "while",  "do",   "switch",
+                                       "case",  "default",  "return", "goto", "else",
+                                       "break", "continue", "sizeof", NULL};
 /* What must not be left out or changed: it acts outside of the program under test. */
-static const char *const dangerous[] = {"kill", "unlink", "rmdir", "remove", "rename", "setrlimit", "mount",
-                                        "umount", "reboot", "pidfd_send_signal", "shm_unlink", "unlinkat", NULL};
+static const char *const dangerous[] = {
+    "kill",       "unlink",   "rmdir",  "remove", "rename",
+    "setrlimit",  "mount",    "umount", "reboot", "pidfd_send_signal",
+    "shm_unlink", "unlinkat", NULL};
 
 static bool begins_declaration(int i)
 {
@@ -220,7 +227,8 @@ static bool begins_declaration(int i)
     int k = i + 1;
     while (is(k, "*"))
         k++;
-    return is_name(k) && !is_one_of(k, keywords) && (k > i + 1 ? is(k + 1, "=") || is(k + 1, ";") || is(k + 1, ",") : true);
+    return is_name(k) && !is_one_of(k, keywords) &&
+           (k > i + 1 ? is(k + 1, "=") || is(k + 1, ";") || is(k + 1, ",") : true);
 }
 
 static int statement_end(int i)
@@ -260,12 +268,14 @@ static void leave_statement_out(int i)
     if (end < 0 || holds(i, end, dangerous) || begins_declaration(i) || is(i + 1, ":"))
         return;
     bool simple = is_name(i) && !is_one_of(i, keywords);
-    simple |= is(i, "*") || is(i, "++") || is(i, "--") || is(i, "break") || is(i, "continue") || is(i, "goto");
+    simple |= is(i, "*") || is(i, "++") || is(i, "--") || is(i, "break") || is(i, "continue") ||
+              is(i, "goto");
     simple |= is(i, "return") && is(i + 1, ";");
     if (simple && place(i, "statement left out"))
         edit(file.tokens[i].begin, 0, "if (weft_mutant(%d)) ; else ", number);
-    if (is(i, "return") && !is(i + 1, ";") && !(end == i + 2 && (is(i + 1, "0") || is(i + 1, "WEFT_OK") ||
-                                                                  is(i + 1, "NULL") || is(i + 1, "false"))) &&
+    if (is(i, "return") && !is(i + 1, ";") &&
+        !(end == i + 2 &&
+          (is(i + 1, "0") || is(i + 1, "WEFT_OK") || is(i + 1, "NULL") || is(i + 1, "false"))) &&
         place(i, "returns 0"))
         edit(file.tokens[i].begin, 0, "if (weft_mutant(%d)) return 0; else ", number);
 }
@@ -281,9 +291,10 @@ static void turn_condition(int i)
 
 static void change_operator(int i)
 {
-    static const char *const equality[] = {"&&", "||", "?", ":", ",", ";", "&", "^", "|", "==", "!=", "=", "+=",
-                                           "-=", "|=", "&=", "^=", NULL};
-    static const char *const logic[] = {"&&", "||", "?", ":", ",", ";", "=", "+=", "-=", "|=", "&=", NULL};
+    static const char *const equality[] = {"&&", "||", "?", ":",  ",",  ";",  "&",  "^",  "|",
+                                           "==", "!=", "=", "+=", "-=", "|=", "&=", "^=", NULL};
+    static const char *const logic[] = {"&&", "||", "?",  ":",  ",",  ";",
+                                        "=",  "+=", "-=", "|=", "&=", NULL};
     if (is(i, "<") || is(i, ">=")) {
         if (place(i, "bound by one"))
             edit(file.tokens[i].end, 0, " weft_mutant(%d) +", number);
@@ -298,7 +309,8 @@ static void change_operator(int i)
         int end = operand_end(i + 1, logic);
         if (end < 0 || !place(i, "second condition left out"))
             return;
-        edit(file.tokens[i + 1].begin, -1, is(i, "&&") ? "(weft_mutant(%d) || (" : "(!weft_mutant(%d) && (", number);
+        edit(file.tokens[i + 1].begin, -1,
+             is(i, "&&") ? "(weft_mutant(%d) || (" : "(!weft_mutant(%d) && (", number);
         edit(file.tokens[end - 1].end, 8, "))");
     }
 }
@@ -308,16 +320,19 @@ static void exchange(int a, int b, const char *rule)
     const struct token *x = &file.tokens[a], *y = &file.tokens[b];
     if (!place(a, rule))
         return;
-    edit(x->begin, 2, "(weft_mutant(%d) ? %.*s : ", number, (int)(y->end - y->begin), file.text + y->begin);
+    edit(x->begin, 2, "(weft_mutant(%d) ? %.*s : ", number, (int)(y->end - y->begin),
+         file.text + y->begin);
     edit(x->end, 0, ")");
-    edit(y->begin, 2, "(weft_mutant(%d) ? %.*s : ", number, (int)(x->end - x->begin), file.text + x->begin);
+    edit(y->begin, 2, "(weft_mutant(%d) ? %.*s : ", number, (int)(x->end - x->begin),
+         file.text + x->begin);
     edit(y->end, 0, ")");
 }
 
 static bool is_variable(int i)
 {
-    return is_name(i) && !is_one_of(i, types) && !is_one_of(i, keywords) && !is(i + 1, "(") && !is(i - 1, ".") &&
-           !is(i - 1, "->") && !isupper((unsigned char)file.text[file.tokens[i].begin]);
+    return is_name(i) && !is_one_of(i, types) && !is_one_of(i, keywords) && !is(i + 1, "(") &&
+           !is(i - 1, ".") && !is(i - 1, "->") &&
+           !isupper((unsigned char)file.text[file.tokens[i].begin]);
 }
 
 static bool is_alike(int a, int b)
@@ -330,7 +345,8 @@ static bool is_alike(int a, int b)
 /* Two arguments of a call that are variables and stand next to each other; the operands of a difference. */
 static void change_operands(int i, bool variadic)
 {
-    bool argument = is(i, ",") && (is(i - 2, "(") || is(i - 2, ",")) && (is(i + 2, ")") || is(i + 2, ","));
+    bool argument =
+        is(i, ",") && (is(i - 2, "(") || is(i - 2, ",")) && (is(i + 2, ")") || is(i + 2, ","));
     bool difference = is(i, "-") && (is(i - 2, "(") || is(i - 2, "=") || is(i - 2, ",")) &&
                       (is(i + 2, ")") || is(i + 2, ";") || is(i + 2, ","));
     if ((argument && !variadic) || difference)
@@ -357,7 +373,7 @@ static bool begins_body(int i)
 {
     int k = i - 1;
     while (is(k, ")") && file.tokens[k].partner > 1 &&
-           (is(file.tokens[k].partner - 1, "__attribute__") || is(file.tokens[k].partner, "(") ) ) {
+           (is(file.tokens[k].partner - 1, "__attribute__") || is(file.tokens[k].partner, "("))) {
         int open = file.tokens[k].partner;
         if (is(open - 1, "__attribute__"))
             k = open - 2;
@@ -369,16 +385,19 @@ static bool begins_body(int i)
 
 static void change_body(int from, int to)
 {
-    static const char *const variadic_names[] = {"printf", "snprintf", "fprintf", "base_fail", "base_fail_context",
-                                                 "log_debug", "log_info", "log_warn", "log_error", NULL};
+    static const char *const variadic_names[] = {
+        "printf",    "snprintf", "fprintf",  "base_fail", "base_fail_context",
+        "log_debug", "log_info", "log_warn", "log_error", NULL};
     bool declares = false, label = false;
     int variadic_until = -1;
     for (int i = from + 1; i < to; i++) {
         bool head = is(i - 1, ")") && file.tokens[i - 1].partner > 0 &&
-                    (is(file.tokens[i - 1].partner - 1, "if") || is(file.tokens[i - 1].partner - 1, "for") ||
-                     is(file.tokens[i - 1].partner - 1, "while") || is(file.tokens[i - 1].partner - 1, "switch"));
-        bool begins = is(i - 1, ";") || is(i - 1, "{") || is(i - 1, "}") || is(i - 1, "else") || head ||
-                      (is(i - 1, ":") && label);
+                    (is(file.tokens[i - 1].partner - 1, "if") ||
+                     is(file.tokens[i - 1].partner - 1, "for") ||
+                     is(file.tokens[i - 1].partner - 1, "while") ||
+                     is(file.tokens[i - 1].partner - 1, "switch"));
+        bool begins = is(i - 1, ";") || is(i - 1, "{") || is(i - 1, "}") || is(i - 1, "else") ||
+                      head || (is(i - 1, ":") && label);
         bool in_parentheses = false;
         for (int k = i - 1; k > from && k > i - 40 && !in_parentheses; k--)
             in_parentheses = is(k, "(") && file.tokens[k].partner > i && is(k - 1, "for");
@@ -399,7 +418,8 @@ static void change_body(int from, int to)
             change_operator(i);
             change_operands(i, i < variadic_until);
         }
-        if (file.tokens[i].kind == '0' && !in_case && !(declares && is(i - 1, "[")) && i >= variadic_until)
+        if (file.tokens[i].kind == '0' && !in_case && !(declares && is(i - 1, "[")) &&
+            i >= variadic_until)
             change_number(i);
     }
 }
