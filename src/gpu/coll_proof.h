@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The proof of lines at the first collective of a team, between each two members, by as many blocks as collectives may
- * have, several times over. A quarter of a block's warps store lines whose number and payload change on and on, without
- * waiting for anybody; another quarter looks at those that come, and counts the lines whose payload is not of their number;
- * the rest stores to the same member's slots of packets meanwhile, so that the link is under load. The lines are stored and
- * loaded as those of collectives. */
+ * have, several times over. A quarter of a block's warps store lines whose number and payload change on and on, another
+ * quarter looks at those that come and compares their payload with their number, and the rest stores to the same member's
+ * slots of packets meanwhile, so that the link is under load. Stores go on until those who look have seen lines enough,
+ * however slowly they see them. The lines are stored and loaded as those of collectives. */
 #ifndef WEFT_GPU_COLL_PROOF_H
 #define WEFT_GPU_COLL_PROOF_H
 
@@ -11,15 +11,17 @@
 
 enum {
 #if WEFT_TARGET_CUDA
-    PROOF_LINES = 16384, /* that a warp stores where a block is alone; more blocks share them, */
-    PROOF_FEWEST = 2048, /* but a warp stores so many, */
-    PROOF_LEAST = 64,    /* of which one has to see so many. */
+    PROOF_LINES =
+        16384, /* that a warp stores at least where a block is alone; more blocks share them, */
+    PROOF_FEWEST = 2048, /* but a warp stores so many */
+    PROOF_LEAST = 64,    /* changes that one has to see */
 #else
     PROOF_LINES = 1, /* stored in steps: who overwrites them must wait, see coll_lines.h */
     PROOF_FEWEST = 1,
     PROOF_LEAST = 1,
 #endif
-    PROOF_LOAD = 64, /* stores of a lane under way at least, beside those of lines */
+    PROOF_LOAD = 64,   /* stores of a lane under way at least, beside those of lines */
+    PROOF_STRIDE = 16, /* stores between two looks at whether lines enough have been seen */
 };
 #if WEFT_TARGET_CUDA
 #define PROOF_LIMIT_NS 1000000000ull
@@ -37,13 +39,44 @@ WEFT_DEVICE uint64_t proof_word(uint64_t number, unsigned word)
 /* Numbers of this proof are behind it. */
 WEFT_DEVICE uint64_t proof_base(const struct round *r)
 {
-    return PROOF_BIT | r->number << 16;
+    return PROOF_BIT | (r->number & COLL_RENEW_MASK) << 32;
 }
 
 WEFT_DEVICE uint64_t proof_lines(void)
 {
     uint64_t lines = PROOF_LINES / weft_dev_grid_dim_x();
     return lines < PROOF_FEWEST ? PROOF_FEWEST : lines;
+}
+
+WEFT_DEVICE struct limit proof_limit(const struct round *r)
+{
+    uint64_t most_ns = r->c->reporting.limit_ns;
+    return limit_start(most_ns && most_ns < PROOF_LIMIT_NS ? most_ns : PROOF_LIMIT_NS);
+}
+
+/* What the warps of a block that look say to the block that stores, in `emptied`: a step of this round. */
+WEFT_DEVICE uint64_t proof_enough(const struct round *r)
+{
+    return r->number * COLL_STEPS + 1;
+}
+
+/* Whether stores go on behind the k-th one to `member`, the same in all lanes: `least` of them, then until lines enough have
+ * been seen. A block of one thread does not wait for that: it looks only behind its own stores. */
+WEFT_DEVICE int proof_goes_on(const struct round *r, int member, uint64_t k, uint64_t least,
+                              struct limit *limit)
+{
+#if WEFT_TARGET_CUDA
+    if (k >= least && k % PROOF_STRIDE == 0) {
+        const uint64_t *enough = &r->own->emptied[member][r->block];
+        return weft_dev_all(ALL_LANES,
+                            weft_dev_load_u64(enough, RELAXED, SYSTEM) < proof_enough(r) &&
+                                !limit_passed(limit));
+    }
+    return 1;
+#else
+    (void)r, (void)member, (void)limit;
+    return k < least;
+#endif
 }
 
 /* Load of the link to `member`, by warp `warp` of `warps`: the own slot of packets there is filled again and again with words
@@ -53,8 +86,9 @@ WEFT_DEVICE void proof_load(const struct round *r, int member, uint64_t warp, ui
     const struct coll_call *c = r->c;
     char *slot = slot_of(r, member, c->me, c->members);
     uint64_t pieces = c->set_bytes / (uint64_t)c->members / COLL_PIECE_WIRE, piece = warp % pieces;
-    uint64_t stores = proof_lines() > PROOF_LOAD ? proof_lines() : PROOF_LOAD;
-    for (uint64_t k = 0; k < stores; k++) {
+    uint64_t least = proof_lines() > PROOF_LOAD ? proof_lines() : PROOF_LOAD;
+    struct limit limit = proof_limit(r);
+    for (uint64_t k = 0; proof_goes_on(r, member, k, least, &limit); k++) {
         FOR_LANES(lane)
         {
             uint64_t word = proof_word(k, lane) & ~((uint64_t)COLL_NUMBER_BIT << 32);
@@ -68,10 +102,11 @@ WEFT_DEVICE void proof_load(const struct round *r, int member, uint64_t warp, ui
 WEFT_DEVICE void proof_send(const struct round *r, int member, uint64_t piece)
 {
     char *slot = lines_slot(r, member, r->c->me, r->c->members);
-    for (uint64_t k = 1; k <= proof_lines(); k++)
+    struct limit limit = proof_limit(r);
+    for (uint64_t k = 0; proof_goes_on(r, member, k, proof_lines(), &limit); k++)
         FOR_LANES(lane)
         {
-            uint64_t number = proof_base(r) + k;
+            uint64_t number = proof_base(r) + k + 1;
             struct weft_dev_vec16 v = {proof_word(number, 2 * lane),
                                        proof_word(number, 2 * lane + 1)};
             lane_store(slot, piece, lane, v, number, 1);
@@ -95,26 +130,25 @@ WEFT_DEVICE uint64_t proof_look(const char *slot, uint64_t piece, unsigned lane,
 #endif
 }
 
-/* What one lane found of `member`. Lines are looked at until the last one is there, or the limit has passed. */
+/* What one lane found of `member`. Lines are looked at until enough of them have been seen, one of the last that come in any
+ * case among them, or the limit has passed. */
 WEFT_DEVICE enum coll_proof proof_take(const struct round *r, int member, uint64_t piece,
                                        unsigned lane)
 {
     const char *slot = lines_slot(r, r->c->me, member, r->c->members);
-    uint64_t base = proof_base(r), end = base + proof_lines(), last = base, number;
-    uint64_t most_ns = r->c->reporting.limit_ns;
-    struct limit limit =
-        limit_start(most_ns && most_ns < PROOF_LIMIT_NS ? most_ns : PROOF_LIMIT_NS);
+    uint64_t base = proof_base(r), last = base, number;
+    struct limit limit = proof_limit(r);
     int seen = 0, torn = 0, over = 0;
     do {
         struct weft_dev_vec16 v;
         number = proof_look(slot, piece, lane, &v);
-        if (number > base && number <= end) {
+        if (number > base && number - base <= UINT32_MAX) {
             torn |= v.lo != proof_word(number, 2 * lane);
             torn |= !has_number(lane) && v.hi != proof_word(number, 2 * lane + 1);
             seen += number != last;
             last = number;
         }
-        over = last == end || limit_passed(&limit);
+        over = (last - base >= proof_lines() && seen >= PROOF_LEAST) || limit_passed(&limit);
     } while (ALONE ? !over : !weft_dev_all(ALL_LANES, over));
     return torn ? COLL_PROOF_TORN : seen < PROOF_LEAST ? COLL_PROOF_FEW : COLL_PROOF_GOOD;
 }
@@ -128,7 +162,7 @@ WEFT_DEVICE void proof_found(const struct round *r, enum coll_proof found, int m
 /* At distance i: this member says to the one i + 1 places before it that it looks, and stores to the one i + 1 places
  * behind when that has said so: each block to its own number's, by `done`, which is of no other use in this round. Where
  * slots have not pieces enough for all blocks the rest is load. */
-WEFT_DEVICE void proof_of(struct round *r, int i)
+WEFT_DEVICE void proof_of(struct round *r, int i, uint64_t *looked)
 {
     const struct coll_call *c = r->c;
     int to = turned(c, i), from = c->me - 1 - i + (c->me - 1 - i < 0 ? c->members : 0);
@@ -157,6 +191,10 @@ WEFT_DEVICE void proof_of(struct round *r, int i)
             if (found != COLL_PROOF_GOOD)
                 proof_found(r, found, from);
         }
+    if (warp < lookers && weft_dev_lane() == 0 &&
+        weft_dev_atomic_add_u64(looked, 1, RELAXED, WEFT_SCOPE_GPU) % lookers == lookers - 1)
+        weft_dev_store_u64(&area_of(c, from)->emptied[c->me][r->block], proof_enough(r), RELAXED,
+                           SYSTEM);
     weft_dev_sync_block();
 }
 
@@ -165,14 +203,17 @@ WEFT_DEVICE void proof_of(struct round *r, int i)
 KERNEL_OF_512 weft_coll_prove_lines(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
+    WEFT_SHARED(uint64_t, looked, [1]); /* warps that have seen lines enough */
     const struct coll_call *c = &call;
     struct round r;
+    if (weft_dev_thread_x() == 0)
+        looked[0] = 0;
     if (round_begin(&r, c, shared))
         return;
     say_here(&r);
     await_here(&r, r.number);
     for (int i = 0; i < c->members - 1 && !r.failed; i++)
-        proof_of(&r, i);
+        proof_of(&r, i, looked);
     if (weft_dev_thread_x() == 0)
         proof_found(&r, r.failed ? COLL_PROOF_CUT : COLL_PROOF_GOOD, c->me);
 }

@@ -175,7 +175,7 @@ struct window {
     char src[ROOM];
     char before[GUARD], dst[ROOM + GUARD];
     uint64_t counts[MEMBERS], src_at[MEMBERS], room_of[MEMBERS], dst_at[MEMBERS];
-    uint64_t wrong, first_wrong, unproven;
+    uint64_t wrong, first_wrong, unproven, worst_proof; /* enum coll_proof */
     uint64_t meeting[sizeof(struct gpu_team_area) / 8 + MEMBERS];
 };
 
@@ -288,7 +288,9 @@ WEFT_KERNEL(check, (struct window *, w), (struct plan, p), (int, me))
 {
     uint64_t rank = weft_dev_grid_rank(), threads = weft_dev_grid_threads();
     if (!rank && p.way == PROOF) {
-        w->unproven += w->area.proof >> COLL_PROOF_SHIFT != COLL_PROOF_GOOD;
+        uint64_t found = w->area.proof >> COLL_PROOF_SHIFT;
+        w->unproven += found != COLL_PROOF_GOOD;
+        w->worst_proof = found > w->worst_proof ? found : w->worst_proof;
         w->area.proof = 0; /* of the next one */
     }
     const unsigned char *seen = (const unsigned char *)w + offsetof(struct window, before);
@@ -458,19 +460,23 @@ static void launch_sync(const struct plan *p, struct window *const *w, const wef
 
 /* Bytes that were wrong so far, and the first round that had some. */
 static uint64_t wrong_bytes(struct window *const *w, int members, uint64_t *first,
-                            uint64_t *unproven)
+                            uint64_t *unproven, uint64_t *worst)
 {
     uint64_t all = 0;
     for (int i = 0; i < members; i++) {
-        uint64_t seen[3];
+        uint64_t seen[4];
         fetch(seen, &w[i]->wrong, sizeof seen);
         if (seen[0] && (!all || seen[1] < *first))
             *first = seen[1];
         all += seen[0];
         *unproven += seen[2];
+        *worst = seen[3] > *worst ? seen[3] : *worst;
     }
     return all;
 }
+
+static const char *const proof_words[] = {"none was made", "good", "too few changes seen",
+                                          "lines in parts", "a wait ran out"};
 
 int main(int argc, char **argv)
 {
@@ -483,7 +489,7 @@ int main(int argc, char **argv)
                       : WEFT_SIMT_TSAN ? 40
                       : REMOVED        ? 12000
                                        : 200;
-    uint64_t wrong = 0, first = 0, done = 0, unproven = 0;
+    uint64_t wrong = 0, first = 0, done = 0, unproven = 0, worst = 0;
     struct plan last[TEAMS] = {0};
     struct window *w[TEAMS][MEMBERS];
     weft_stream streams[TEAMS][MEMBERS];
@@ -520,7 +526,7 @@ int main(int argc, char **argv)
         done = round;
         wrong = unproven = 0;
         for (int t = 0; t < TEAMS; t++)
-            wrong += wrong_bytes(w[t], members[t], &first, &unproven);
+            wrong += wrong_bytes(w[t], members[t], &first, &unproven, &worst);
         fetch(&seen, box, sizeof seen);
         if (wrong || unproven || seen.failed)
             break;
@@ -529,8 +535,9 @@ int main(int argc, char **argv)
             TEAMS, weft_target_name(weft_target_get()), (unsigned long long)wrong);
     if (wrong)
         fprintf(stderr, ", first in round %llu", (unsigned long long)first);
-    fprintf(stderr, ", %llu proofs of lines failed, %llu waits ran out\n",
-            (unsigned long long)unproven, (unsigned long long)(seen.failed != 0));
+    fprintf(stderr, ", %llu proofs of lines failed (worst: %s), %llu waits ran out\n",
+            (unsigned long long)unproven, proof_words[worst],
+            (unsigned long long)(seen.failed != 0));
     for (int t = 0; t < TEAMS; t++)
         for (int i = 0; i < members[t]; i++)
             OK(weft_stream_destroy(streams[t][i]));
