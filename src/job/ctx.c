@@ -80,8 +80,7 @@ weft_status ctx_fill(struct weft_ctx *ctx)
     }
     if (!status)
         job_gpu_attach(ctx);
-    bool guarded = ctx->job->gpu || ctx->job->device || job_failed(ctx->job);
-    __atomic_store_n(&ctx->quick_npes, guarded ? 0 : ctx->npes, __ATOMIC_RELAXED);
+    __atomic_store_n(&ctx->quick_npes, ctx->job->gpu ? 0 : ctx->npes, __ATOMIC_RELAXED);
     return status;
 }
 

@@ -483,7 +483,6 @@ static weft_status start(struct weft_job *job)
         return status;
     }
     job->device = state;
-    job_guard(job);
     status = fill(job, state);
     if (!status)
         status = device_watch_start(job, &state->watch);

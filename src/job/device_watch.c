@@ -81,7 +81,6 @@ weft_status device_watch_kernels(struct weft_job *job)
     pthread_mutex_unlock(&job->lock);
     if (!needed)
         return WEFT_OK;
-    job_guard(job);
     pthread_mutex_lock(&job->lock);
     if (!job->gpu_watch) /* another thread may have come first */
         status = device_watch_start(job, &job->gpu_watch);

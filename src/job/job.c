@@ -533,8 +533,6 @@ weft_status job_fail(struct weft_job *job, weft_status status, const char *sente
         atomic_store_explicit(&job->failed, (int)status, memory_order_release);
         /* Pairs with nothing: whoever sees it asks for the sentence under the lock. */
         __atomic_store_n(job->fault, (int32_t)status, __ATOMIC_RELAXED);
-        for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next)
-            __atomic_store_n(&ctx->quick_npes, 0, __ATOMIC_RELAXED);
         log_info("%s", copy);
     }
     pthread_mutex_unlock(&job->lock);
@@ -547,14 +545,6 @@ weft_status job_fail_all(struct weft_job *job, weft_status status, const char *s
     snprintf(copy, sizeof copy, "%s", sentence);
     job->boot->ops->fail(job->boot, status, copy);
     return job_fail(job, status, copy);
-}
-
-void job_guard(struct weft_job *job)
-{
-    pthread_mutex_lock(&job->lock);
-    for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next)
-        __atomic_store_n(&ctx->quick_npes, 0, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&job->lock);
 }
 
 weft_status job_check_failed(struct weft_job *job)

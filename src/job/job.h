@@ -25,8 +25,7 @@ enum { SEG_ALL = SEG_COUNT + 1 }; /* with SEG_GPU */
 struct weft_ctx {
     /* What the fast paths read. After finalize the numbers and seg[].size are 0, so that every check on
      * them fails and the slow path finds out why. */
-    uint32_t
-        quick_npes; /* npes, or 0: look at *fault first (device code runs, or the job failed) */
+    uint32_t quick_npes; /* npes, or 0 in a job with a GPU, whose local side may be device memory */
     uint32_t npes;
     struct peer *peers[MEMORY_KINDS]; /* [npes] each, for remote memory of that kind */
     struct gpu *gpu;                  /* NULL until the job has a GPU side */
@@ -300,9 +299,6 @@ weft_status job_fail(struct weft_job *job, weft_status status, const char *sente
 /* The same when other PEs wait for what this one can no longer do: they and the launcher are told, and their
  * waits end with the sentence. */
 weft_status job_fail_all(struct weft_job *job, weft_status status, const char *sentence);
-
-/* Device code runs from now on: its faults are looked for by every call. */
-void job_guard(struct weft_job *job);
 
 /* Whether the job has failed, by whatever: device code, a proof, another thread, a dead PE. One load,
  * for every call of the API. */

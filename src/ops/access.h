@@ -43,8 +43,7 @@ static inline char *access_mapped(const struct weft_ctx *ctx, const void *symmet
     return NULL;
 }
 
-/* As access_direct(), for jobs in which device code runs: a fault of device code sets the fault
- * word and nothing else, so each operation looks at it. In every job it refuses after a failure. */
+/* As access_direct(), for jobs with a GPU, whose local side may be device memory: the caller looks. */
 static inline char *access_guarded(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                    int pe, struct peer **peer, size_t *offset)
 {
@@ -53,15 +52,16 @@ static inline char *access_guarded(const struct weft_ctx *ctx, const void *symme
     return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
 }
 
-/* The address at which the peer's memory can be loaded and stored; NULL: the path has none, or an
- * argument is wrong. *offset is within the segment. In jobs with a GPU side the first check fails
- * (quick_npes is 0), so behind it the local side is never device memory. */
+/* The address at which the peer's memory can be loaded and stored; NULL: the path has none, an
+ * argument is wrong, or the job has failed: a fault of device code sets the fault word and nothing else.
+ * *offset is within the segment. In jobs with a GPU the first check fails (quick_npes is 0), so behind it
+ * the local side is never device memory. */
 static inline char *access_direct(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                   int pe, struct peer **peer, size_t *offset)
 {
     *peer = NULL;
     *offset = 0;
-    if (unlikely(!ctx || (unsigned)pe >= ctx->quick_npes))
+    if (unlikely(!ctx || (unsigned)pe >= ctx->quick_npes || access_failed(ctx)))
         return NULL;
     return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
 }

@@ -9,7 +9,7 @@ static weft_status check(const char *function, const weft_ctx *ctx)
 {
     if (unlikely(!ctx))
         return base_fail(WEFT_ERR_ARGUMENT, "%s: ctx is null", function);
-    if (likely(ctx->quick_npes))
+    if (likely(ctx->quick_npes && !access_failed(ctx)))
         return access_foreign(ctx) ? access_foreign_thread(function, ctx) : WEFT_OK;
     if (!ctx->npes)
         return atomic_load(&ctx->job->state) == JOB_RUNNING ? access_destroyed(function)
