@@ -442,8 +442,9 @@ WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
     uint64_t given[WEFT_DEV_RINGS_MOST];
     struct weft_dev_request r =
         weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
+    const unsigned rings = weft_dev_state.ring.rings;
     WEFT_NO_UNROLL
-    for (r.queue = 0; r.queue < weft_dev_state.ring.rings; r.queue++) {
+    for (r.queue = 0; r.queue < rings; r.queue++) {
         weft_dev_ring_order(&w, &r);
         given[r.queue] = r.n;
     }
@@ -451,7 +452,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
         return;
     weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
     WEFT_NO_UNROLL
-    for (r.queue = 0; r.queue < weft_dev_state.ring.rings; r.queue++)
+    for (r.queue = 0; r.queue < rings; r.queue++)
         if (given[r.queue] >= weft_dev_state.ring.step)
             weft_dev_ring_await(&w, &r, weft_dev_ring_released(r.queue) + WEFT_DEV_RING_COMPLETED,
                                 given[r.queue], WEFT_DEV_RING_COUNT);

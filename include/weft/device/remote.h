@@ -124,7 +124,7 @@ WEFT_DEVICE int weft_dev_is_far(const void *symmetric, uint64_t bytes, int pe)
  * carrier's are called through costs every kernel registers. */
 WEFT_DEVICE uint64_t weft_dev_remote(struct weft_dev_request *request)
 {
-    const void *at;
+    const void *at = request->symmetric;
     int status = request->operation <= WEFT_DEV_OP_GET &&
                          weft_dev_is_far(request->symmetric, request->bytes, request->pe)
                      ? WEFT_ERR_NO_PATH
