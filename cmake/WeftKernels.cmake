@@ -10,7 +10,7 @@
 # by `nvcc -x cu` (cuda). Variables:
 #   WEFT_NVCC              the compiler; empty or OFF: simt only
 #   WEFT_CUDA_GENCODE      nvcc's options for what GPUs to compile for
-#   WEFT_NVCC_FLAGS        further options for nvcc; for one target: its property WEFT_NVCC_OPTIONS
+#   WEFT_NVCC_FLAGS        further options for nvcc, for the library's kernels too; for one target: its property WEFT_NVCC_OPTIONS
 
 # One pass of the compiler for both: nothing here needs instructions that came later.
 set(WEFT_CUDA_GENCODE "-gencode=arch=compute_75,code=[sm_90,compute_75]"

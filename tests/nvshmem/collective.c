@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVSHMEM's names: collectives over all types, and reductions and reducescatters of every operation,
  * by thread, warp, block, host and on a stream; maxloc. */
-#define MANY_CALLS
 #include "values.h"
 
 enum { N = 21, MOST_PES = 8, THREADS = 64, FORMS = 5 };

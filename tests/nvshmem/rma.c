@@ -2,7 +2,6 @@
 /* clang-format off */
 /* NVSHMEM's names: every put and get, over all types and sizes, by thread, warp, block, host and on a
  * stream. Each form has a region of its own; who sent what there is known. */
-#define MANY_CALLS
 #include "values.h"
 
 /* X(region): puts go to the next PE, gets come from it. Strided ones

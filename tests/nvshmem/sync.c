@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVSHMEM's names: atomics over all types on host and device, waits and tests in all forms, signals. */
-#define MANY_CALLS
 #include "values.h"
 
 enum { THREADS = 64, VARS = 6, ENDS = 8 };

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
-/* What the value tests of NVSHMEM's names share: values of any type, symmetric memory, faults counted.
- * MANY_CALLS: a file that calls every operation with every type; its operations are functions then. */
+/* What the value tests of NVSHMEM's names share: values of any type, symmetric memory, faults counted. */
 #ifndef WEFT_TESTS_NVSHMEM_VALUES_H
 #define WEFT_TESTS_NVSHMEM_VALUES_H
-
-#ifdef MANY_CALLS
-#define WEFT_DEVICE static inline __attribute__((unused))
-#endif
 
 #include <nvshmem.h>
 #include <nvshmemx.h>
