@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # No line that topo, explain, doctor or a what-if prints has more than 100 columns, on any machine
-# file; --full says the same in lines of any length.   columns.sh WEFT FOLDER_OF_MACHINES
+# file; --full says the same in lines of any length.   columns.sh WEFT FOLDER_OF_MACHINES [FILE...], else all files
 set -u
 weft=$(realpath "$1")
 cd "$2" || exit 1
+shift 2
+[ $# -gt 0 ] || set -- *.json
+machines=("$@")
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 failures=0
@@ -27,7 +30,7 @@ described=("2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu"
     "8 h200, nvswitch, flat vm, nic per gpu, 2 disk" "2 geforce, 2 gpu per pcie-switch, acs on, iommu on"
     "64 b200, nvswitch, nic per gpu" "48 p100, 1 nic per 4 gpu"
     "2 node, 2 socket, 4 gpu each, h100, nvswitch, nic per gpu")
-for machine in *.json "${described[@]}"; do
+for machine in "${machines[@]}" "${described[@]}"; do
     for form in "" --tree --links --routes --assign; do
         case $form:$machine in --routes:*" "*) continue ;; esac
         add topo --machine "$machine" $form
@@ -36,7 +39,7 @@ for machine in *.json "${described[@]}"; do
     add topo --machine "$machine" --what-if "set iommu translated"
     look
 done
-for machine in *.json; do
+for machine in "${machines[@]}"; do
     add doctor --machine "$machine"
     gpus=$("$weft" topo --machine "$machine" | grep -c '^gpu[0-9]')
     for b in gpu1 gpu7 mlx5_0 mlx5_3 bnxt_re3 nvme0n1 /raid/x /data/x; do
@@ -56,7 +59,7 @@ add explain coll reduce_to 1G 64
 add doctor --machine container-2-of-8.json --against dgx-a100.json
 look
 # Nothing is lost by folding: the words are those of --full.
-for machine in *.json; do
+for machine in "${machines[@]}"; do
     for what in "doctor --all" "topo --tree" "topo --links"; do
         # shellcheck disable=SC2086
         if ! diff <("$weft" $what --machine "$machine" | tr -s ' \n' '\n\n') \
