@@ -13,6 +13,7 @@
 
 #include "machine/machine.h"
 #include "made_tree.h"
+#include "tests/golden.h"
 
 #define SWITCH "pci0000:40/0000:40:01.0/0000:41:00.0"
 #define GPU    SWITCH "/0000:42:00.0/0000:43:00.0"
@@ -288,24 +289,7 @@ static void test_all_is_as_written(void **state)
 {
     struct machine *m = machine_read_live(&(struct machine_source){.root = root});
     char *text = machine_format(m, false), *shown = without_root(text);
-    static char expected[1 << 17];
-    FILE *golden = fopen(GOLDEN, "r");
-    size_t n = golden ? fread(expected, 1, sizeof expected - 1, golden) : 0;
-    if (golden)
-        fclose(golden);
-    expected[n] = '\0';
-    if (strcmp(shown, expected) != 0) {
-        size_t at = 0, from = 0;
-        for (; shown[at] && shown[at] == expected[at]; at++)
-            if (shown[at] == '\n')
-                from = at + 1;
-        if (getenv("WEFT_GOLDEN_UPDATE") && (golden = fopen(GOLDEN, "w"))) {
-            fputs(shown, golden);
-            fclose(golden);
-        }
-        fail_msg("read:\n%.*s\nexpected:\n%.*s", (int)strcspn(shown + from, "\n"), shown + from,
-                 (int)strcspn(expected + from, "\n"), expected + from);
-    }
+    golden_is(GOLDEN, shown);
     free(text);
     free(shown);
     machine_free(m);
