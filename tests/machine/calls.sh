@@ -3,6 +3,7 @@
 # Runs `weft` with the arguments of each line of a file and prints the line, the output and the exit status: many
 # small cases in one test. usage: calls.sh COMMAND FILE
 set -u
+unset WEFT_GOLDEN_UPDATE # no variable of Weft: `weft run` would refuse it
 while IFS= read -r line; do
     case $line in '' | '#'*) continue ;; esac
     printf '$ weft %s\n' "$line"

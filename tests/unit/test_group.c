@@ -158,6 +158,41 @@ static void missing_thread_ends_in_timeout(void **state)
     config_reset();
 }
 
+static pthread_barrier_t all_closed;
+
+/* A job that fails while some wait, and then another one, when all have left the first. */
+static void *failing_once(void *argument)
+{
+    struct member *member = argument;
+    struct boot *boot;
+    EXPECT(boot_open(&boot, member->group, member->pe) == WEFT_OK);
+    EXPECT(boot->ops->barrier(boot) == WEFT_OK);
+    if (boot->pe == 4)
+        (boot->ops->fail)(boot, WEFT_ERR_SYSTEM, "as meant");
+    else
+        EXPECT(boot->ops->barrier(boot) == WEFT_ERR_SYSTEM);
+    EXPECT(strcmp(weft_last_error(), "as meant") == 0 || boot->pe == 4);
+    (boot->ops->fail)(boot, WEFT_ERR_BOOT, "another reason"); /* the first one stays */
+    EXPECT(boot->ops->check(boot) == WEFT_ERR_SYSTEM);
+    boot->ops->close(boot, false);
+    pthread_barrier_wait(&all_closed);
+    EXPECT(boot_open(&boot, member->group, member->pe) == WEFT_OK);
+    EXPECT(boot->ops->check(boot) == WEFT_OK);
+    exchange(member, boot);
+    share(member, boot);
+    EXPECT(boot->ops->barrier(boot) == WEFT_OK);
+    boot->ops->close(boot, true);
+    return NULL;
+}
+
+static void a_failed_job_leaves_nothing_to_the_next(void **state)
+{
+    struct member members[PES];
+    pthread_barrier_init(&all_closed, NULL, PES);
+    run_group(failing_once, members, PES);
+    pthread_barrier_destroy(&all_closed);
+}
+
 static void *mismatching(void *argument)
 {
     struct member *member = argument;
@@ -216,6 +251,8 @@ static void alone_is_a_job_of_one(void **state)
     assert_int_equal(boot->ops->share_fd(boot, 0, 987654, &taken), WEFT_ERR_SYSTEM);
     assert_int_equal(boot_find_nodes(boot), WEFT_OK);
     assert_int_equal(boot->nodes, 1);
+    assert_int_equal(boot->local_npes, 1);
+    assert_int_equal(boot->local_pe, 0);
     boot->ops->close(boot, true);
 }
 
@@ -226,6 +263,7 @@ int main(void)
         cmocka_unit_test(abort_ends_every_wait),
         cmocka_unit_test(missing_thread_ends_in_timeout),
         cmocka_unit_test(sizes_must_agree),
+        cmocka_unit_test(a_failed_job_leaves_nothing_to_the_next),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(alone_is_a_job_of_one),
     };
