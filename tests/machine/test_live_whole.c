@@ -295,8 +295,42 @@ static void test_all_is_as_written(void **state)
     machine_free(m);
 }
 
+/* What has no driver is not asked for: no GPU of NVIDIA; settings that cannot be read are not guessed. */
+static void test_settings_of_storage(void **state)
+{
+    char path[200], first[sizeof root];
+    memcpy(first, root, sizeof root);
+    for (int i = 0; i < 2; i++) {
+        snprintf(root, sizeof root, "/tmp/weft-test-whole-XXXXXX");
+        assert_non_null(mkdtemp(root));
+        put_pci("0000:43:00.0", "pci0000:40/0000:43:00.0", "0x030200\n", 0, 0);
+        if (i)
+            set_vendor("pci0000:40/0000:43:00.0", "0x10de\n");
+        put_text("lib64/libcufile.so.0", "");
+        put_text("sys/module/nvidia_fs/x", "");
+        put_text("etc/cufile.json/x", ""); /* a folder in place of the file */
+        struct machine *m = machine_read_live(&(struct machine_source){.root = root});
+        snprintf(path, sizeof path, "%s/etc/cufile.json: Is a directory", root);
+        assert_null(m->drivers.cufile_compat.value);
+        assert_null(m->drivers.nvidia_fs_modules.value);
+        if (i) {
+            assert_string_equal(m->drivers.cufile_compat.why, path);
+            snprintf(path, sizeof path,
+                     "%s/proc/driver/nvidia-fs/modules: No such file or directory", root);
+            assert_string_equal(m->drivers.nvidia_fs_modules.why, path);
+        } else {
+            assert_null(m->drivers.cufile_compat.why);
+            assert_null(m->drivers.nvidia_fs_modules.why);
+        }
+        machine_free(m);
+        assert_int_equal(remove_tree(NULL), 0);
+    }
+    memcpy(root, first, sizeof root);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_is_as_written)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_is_as_written),
+                                       cmocka_unit_test(test_settings_of_storage)};
     return cmocka_run_group_tests(tests, make_tree, remove_tree);
 }
