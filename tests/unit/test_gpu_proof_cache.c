@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 static char home[64];
-static const CUuuid a = {{1, 2, 3}}, b = {{1, 2, 4}}, c = {{'\xff'}};
+static const CUuuid a = {{1, 2, 3}}, b = {{1, 2, 3, [15] = 4}}, c = {{'\xff'}};
 
 static int make_home(void **state)
 {
@@ -86,6 +86,18 @@ static void numbers_of_a_gpu_are_kept(void **state)
     assert_int_equal(read[3], 5);
     assert_false(proof_cache_numbers("sizes", &a, 12, read, 4)); /* fewer were kept */
     assert_true(proof_cache_numbers("sizes", &b, 12, read, 2));
+    char path[600], line[600];
+    place(path, ".cache/weft/sizes"); /* a line that is no number behind its GPU */
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    for (int i = 0; i < 2; i++)
+        assert_non_null(fgets(line, sizeof line, file));
+    assert_int_equal(fseek(file, -6, SEEK_CUR), 0);
+    assert_int_equal(fwrite(" 1 x 3", 1, 5, file), 5);
+    fclose(file);
+    assert_true(proof_cache_numbers("sizes", &b, 12, read, 1));
+    assert_false(proof_cache_numbers("sizes", &b, 12, read, 2));
+    read[0] = 1, read[1] = 2;
     assert_true(read[0] == 1 && read[1] == 2);
 }
 

@@ -143,6 +143,7 @@ static void the_other_end_is_described(void **state)
         struct sockaddr_storage address = {0};
         struct sockaddr_in *v4 = (void *)&address;
         struct sockaddr_in6 *v6 = (void *)&address;
+        *text = '\0';
         if (rows[i].address && inet_pton(AF_INET, rows[i].address, &v4->sin_addr) == 1) {
             v4->sin_family = AF_INET;
             v4->sin_port = htons(4711);
