@@ -8,7 +8,10 @@
 
 #include <cmocka.h>
 
+#include "base/config.h"
+#include "gpu/gpu.h"
 #include "gpu/links.h"
+#include "gpu/stripe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,6 +281,33 @@ static void what_is_read(void **state)
     unsetenv("FAKE_CUDA_NO_PEER");
 }
 
+/* How many ways WEFT_STRIPES may ask for; one, or a PE alone, needs nothing of them. */
+static void numbers_of_ways(void **state)
+{
+    static const struct {
+        const char *wanted;
+        int pes;
+        weft_status status;
+        bool made;
+    } rows[] = {{"-1", 2, WEFT_ERR_CONFIG, false}, {"9", 2, WEFT_ERR_CONFIG, false},
+                {"8", 2, WEFT_OK, true},           {"0", 2, WEFT_OK, true},
+                {"1", 2, WEFT_OK, false},          {"2", 1, WEFT_OK, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct boot boot = {.npes = 2, .local_npes = rows[i].pes};
+        static struct gpu gpu;
+        gpu.boot = &boot;
+        setenv("WEFT_STRIPES", rows[i].wanted, 1);
+        config_reset();
+        assert_int_equal(gpu_stripes_start(&gpu), rows[i].status);
+        assert_int_equal(gpu.stripes != NULL, rows[i].made);
+        gpu_stripes_stop(&gpu);
+        assert_null(gpu.stripes);
+    }
+    unsetenv("WEFT_STRIPES");
+    config_reset();
+}
+
 /* All ways and thirds of made machines, as golden/gpu_ways.txt has them: joins of every kind at random. */
 static void as_written(void **state)
 {
@@ -327,10 +357,10 @@ static void as_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_written),       cmocka_unit_test(which_ways),
-        cmocka_unit_test(beside_nvlink),    cmocka_unit_test(thirds),
-        cmocka_unit_test(thirds_of_a_cube), cmocka_unit_test(disjoint),
-        cmocka_unit_test(what_is_read),
+        cmocka_unit_test(as_written), cmocka_unit_test(numbers_of_ways),
+        cmocka_unit_test(which_ways), cmocka_unit_test(beside_nvlink),
+        cmocka_unit_test(thirds),     cmocka_unit_test(thirds_of_a_cube),
+        cmocka_unit_test(disjoint),   cmocka_unit_test(what_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
