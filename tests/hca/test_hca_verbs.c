@@ -888,6 +888,136 @@ static void requests_that_are_taken_back(void **state)
     close_side(&b);
 }
 
+/* --- What the adapter and a queue pair say of themselves --- */
+
+static void an_adapter_describes_itself(void **state)
+{
+    struct side s;
+    struct ibv_device_attr d;
+    open_side(&s, false, false, 0);
+    struct ibv_device *device = s.context->device;
+    assert_string_equal(ibv_get_device_name(device), "mlx5_soft0");
+    assert_string_equal(device->dev_name, "uverbs_soft0");
+    assert_string_equal(device->ibdev_path, "/sys/class/infiniband/mlx5_soft0");
+    assert_string_equal(device->dev_path, "/sys/class/infiniband_verbs/uverbs_soft0");
+    assert_int_equal(ibv_get_device_index(device), 0);
+    assert_int_equal(s.context->num_comp_vectors, 1);
+    assert_int_equal(s.context->cmd_fd, -1);
+    assert_int_equal(ibv_query_device(s.context, &d), 0);
+    const int told[][2] = {{d.max_qp, 4095},
+                           {d.max_qp_wr, 16384},
+                           {d.max_sge, 30},
+                           {d.max_sge_rd, 30},
+                           {d.max_cq, 8191},
+                           {d.max_cqe, (1 << 22) - 1},
+                           {d.max_mr, 65535},
+                           {d.max_pd, 4095},
+                           {d.max_qp_rd_atom, 16},
+                           {d.max_srq, 1023},
+                           {d.max_srq_wr, 32767},
+                           {d.max_srq_sge, 30},
+                           {d.max_res_rd_atom, 16 * 4095},
+                           {d.max_pkeys, 1},
+                           {d.phys_port_cnt, 1},
+                           {d.atomic_cap, IBV_ATOMIC_HCA},
+                           {d.max_qp_init_rd_atom, 16}};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (told[i][0] != told[i][1])
+            fail_msg("limit %zu: %d, expected %d", i, told[i][0], told[i][1]);
+    assert_string_equal(d.fw_ver, "soft.0.1");
+    assert_int_equal(d.node_guid, s.gid.global.interface_id);
+    assert_int_equal(s.port.state, IBV_PORT_ACTIVE);
+    assert_int_equal(s.port.max_mtu, IBV_MTU_4096);
+    assert_int_equal(s.port.max_msg_sz, UINT32_C(1) << 31);
+    assert_int_equal(s.port.pkey_tbl_len, 1);
+    assert_int_equal(s.port.lid != 0, s.port.link_layer == IBV_LINK_LAYER_INFINIBAND);
+    close_side(&s);
+}
+
+static void a_queue_pair_tells_how_it_is_connected(void **state)
+{
+    struct side a, b;
+    struct ibv_qp_attr q;
+    struct ibv_qp_init_attr init;
+    static const int needed[] = {IBV_QP_TIMEOUT, IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_SQ_PSN,
+                                 IBV_QP_MAX_QP_RD_ATOMIC};
+    open_rc(&a, &b, false, false, 6);
+    a.qp->state = IBV_QPS_RESET;
+    assert_int_equal(ibv_query_qp(a.qp, &q, 0, &init), 0);
+    assert_true(q.qp_state == IBV_QPS_RTS && a.qp->state == IBV_QPS_RTS);
+    assert_true(q.sq_psn == 5 && q.rq_psn == 5 && q.path_mtu == IBV_MTU_1024);
+    assert_true(q.timeout == 10 && q.retry_cnt == 7 && q.rnr_retry == 6 && q.min_rnr_timer == 1);
+    assert_true(q.max_rd_atomic == 4 && q.max_dest_rd_atomic == 4 && q.port_num == 1);
+    assert_int_equal(q.dest_qp_num, b.qp->qp_num);
+    assert_int_equal(q.qp_access_flags, ALL);
+    /* Back to the beginning, and on: each part that a move needs is missed. */
+    q = (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET};
+    assert_int_equal(ibv_modify_qp(a.qp, &q, IBV_QP_STATE), 0);
+    q = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1};
+    assert_int_equal(
+        ibv_modify_qp(a.qp, &q,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
+    q = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = b.qp->qp_num};
+    to_address(&b, &q.ah_attr);
+    q.ah_attr.grh.dgid = b.last_gid;
+    q.ah_attr.grh.sgid_index = (uint8_t)a.last_gid_index;
+    assert_int_equal(ibv_modify_qp(a.qp, &q,
+                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                       IBV_QP_MIN_RNR_TIMER),
+                     0);
+    int all = IBV_QP_STATE;
+    for (int i = 0; i < 5; i++)
+        all |= needed[i];
+    q = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .max_rd_atomic = 16};
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(ibv_modify_qp(a.qp, &q, all & ~needed[i]), EINVAL);
+    assert_int_equal(ibv_modify_qp(a.qp, &q, all), 0);
+    close_side(&a);
+    close_side(&b);
+}
+
+/* A ring of four entries, many times round; what a destroyed queue has left in it is passed over. */
+static void completions_go_round(void **state)
+{
+    struct side a, b;
+    struct ibv_wc wc;
+    open_side(&a, false, false, 0);
+    open_side(&b, false, false, 0);
+    struct ibv_cq *large = a.cq;
+    a.cq = ibv_create_cq(a.context, 3, NULL, NULL, 0);
+    make_rc(&a);
+    make_rc(&b);
+    connect_rc(&b, &a, 7);
+    connect_rc(&a, &b, 7);
+    struct ibv_sge sge = {(uintptr_t)a.memory, 4, a.mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_RDMA_READ,
+                             .send_flags = IBV_SEND_SIGNALED},
+                       *bad;
+    wr.wr.rdma.remote_addr = (uintptr_t)b.memory;
+    wr.wr.rdma.rkey = b.mr->rkey;
+    for (unsigned i = 0; i < 30; i++) {
+        wr.wr_id = i;
+        assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+        wait_wc(a.cq, &wc);
+        assert_true(wc.wr_id == i && wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_READ &&
+                    wc.byte_len == 4);
+        assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+    }
+    assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+    usleep(20000); /* it is complete, as a rule: in time or not, nothing is told */
+    assert_int_equal(ibv_destroy_qp(a.qp), 0);
+    a.qp = NULL;
+    assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+    assert_int_equal(ibv_destroy_cq(large), 0);
+    close_side(&a);
+    close_side(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -903,6 +1033,9 @@ int main(void)
         cmocka_unit_test(words_and_rates),
         cmocka_unit_test(moves_that_are_refused),
         cmocka_unit_test(requests_by_calls),
+        cmocka_unit_test(an_adapter_describes_itself),
+        cmocka_unit_test(a_queue_pair_tells_how_it_is_connected),
+        cmocka_unit_test(completions_go_round),
         cmocka_unit_test(requests_that_are_taken_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
