@@ -841,7 +841,7 @@ static void requests_that_are_taken_back(void **state)
     for (unsigned k = 0; k < 8; k++) { /* all eight are there again */
         ex->wr_id = k;
         ibv_wr_rdma_write(ex, b.mr->rkey, to + 16 + k);
-        ibv_wr_set_inline_data(ex, "12345678" + k, 1);
+        ibv_wr_set_inline_data(ex, &"12345678"[k], 1);
     }
     assert_int_equal(ibv_wr_complete(ex), 0);
     for (unsigned k = 0; k < 8; k++) {
