@@ -754,6 +754,7 @@ static void requests_by_calls(void **state)
     uint64_t to = (uintptr_t)b.memory, from = (uintptr_t)a.memory, word = 40, old;
     memcpy(a.memory, "abcdefghijklmnopqrstuvwxyz", 26);
     memcpy(b.memory + 512, &word, 8);
+    memcpy(b.memory + 768, &word, 8); /* nothing changes it: a read that was lost is made again */
     for (unsigned i = 0; i < 3; i++)
         post_recv(&b, 20 + i, 1024 + 64 * i, 32);
     struct ibv_sge parts[2] = {{from + 2, 3, a.mr->lkey}, {from + 10, 4, a.mr->lkey}};
@@ -772,7 +773,7 @@ static void requests_by_calls(void **state)
     ibv_wr_send_imm(ex, htobe32(78));
     ibv_wr_set_sge(ex, a.mr->lkey, from + 20, 6);
     ex->wr_id++;
-    ibv_wr_rdma_read(ex, b.mr->rkey, to + 512);
+    ibv_wr_rdma_read(ex, b.mr->rkey, to + 768);
     ibv_wr_set_sge(ex, a.mr->lkey, from + 256, 8);
     ex->wr_id++;
     ibv_wr_atomic_fetch_add(ex, b.mr->rkey, to + 512, 2);

@@ -123,6 +123,7 @@ static void test_pfc(void **state)
 static struct {
     int words, bit; /* of the link modes; 0 words: refuses */
     int priorities; /* with flow control; negative: the driver has no such settings */
+    int asked;      /* questions without an answer yet */
 } kernel;
 
 int __wrap_ioctl(int fd, unsigned long what, ...);
@@ -156,11 +157,13 @@ ssize_t __wrap_sendto(int fd, const void *message, size_t bytes, int flags,
     assert_int_equal(to->sa_family, AF_NETLINK);
     assert_int_equal(((const struct nlmsghdr *)message)->nlmsg_len, bytes);
     assert_memory_equal((const char *)message + NLMSG_SPACE(4) + 4, "eth0", 5);
+    kernel.asked++;
     return (ssize_t)bytes;
 }
 
 ssize_t __wrap_recv(int fd, void *message, size_t bytes, int flags)
 {
+    assert_int_equal(kernel.asked--, 1);
     if (kernel.priorities < 0) {
         errno = EAGAIN;
         return -1;
