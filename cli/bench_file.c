@@ -113,6 +113,20 @@ static int count_folders(const char *list)
     return *list && n <= FILE_FOLDERS_MOST ? n : 0;
 }
 
+static bool are_methods(const char *list)
+{
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        size_t length = strcspn(at, ",");
+        int m = 0;
+        while (m < FILE_METHODS &&
+               (strncmp(at, methods[m].name, length) != 0 || methods[m].name[length]))
+            m++;
+        if (m == FILE_METHODS)
+            return false;
+    }
+    return true;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct file_options *options = state->input;
@@ -148,6 +162,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_METHODS:
         options->methods = argument;
+        if (!are_methods(argument))
+            argp_error(state, "--methods %s: of weft, plain, fio and cufile are wanted", argument);
         return 0;
     case KEY_REPETITIONS:
         options->repetitions = atoi(argument);

@@ -116,7 +116,8 @@ static FILE *open_output(const char *path)
 
 static int close_output(FILE *to, const char *path)
 {
-    if ((to == stdout ? fflush(to) : fclose(to)) == 0)
+    bool whole = !ferror(to);
+    if ((to == stdout ? fflush(to) : fclose(to)) == 0 && whole)
         return EXIT_GOOD;
     fprintf(stderr, "weft topo: write %s: %s\n", path, strerror(errno));
     return EXIT_FAULT;

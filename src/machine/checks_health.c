@@ -199,11 +199,13 @@ static void check_xids(const struct machine_gpu *gpu, const char *index, struct 
     enum { RECENT_S = 24 * 3600 };
     bool hardware = number_is(gpu->xid_hardware, 1);
     bool recent = number_or(gpu->xid_age_s, 0) < RECENT_S;
+    char when[32] = "at an unknown time";
+    if (gpu->xid_age_s.known)
+        snprintf(when, sizeof when, "%" PRId64 " h ago", gpu->xid_age_s.value / 3600);
     if (number_or(gpu->xids, 0) > 0 && gpu->xid.known)
         finding_add(findings, REASON_GPU_XID, hardware && recent ? WEIGHT_SLOW : WEIGHT_NOTE, index,
-                    "gpu%s: %" PRId64 " since boot, the last%s %" PRId64 " h ago: %.150s", index,
-                    gpu->xids.value, hardware ? " of the hardware" : "",
-                    number_or(gpu->xid_age_s, 0) / 3600, text_or(gpu->xid_text, "?"));
+                    "gpu%s: %" PRId64 " since boot, the last%s %s: %.150s", index, gpu->xids.value,
+                    hardware ? " of the hardware" : "", when, text_or(gpu->xid_text, "?"));
 }
 
 void check_gpu_health(const struct machine *machine, const struct machine_gpu *gpu,

@@ -61,7 +61,7 @@ static int64_t numbered(const char *name, const char *prefix)
     if (strncasecmp(name, prefix, length) != 0 || !isdigit((unsigned char)name[length]))
         return -1;
     long number = strtol(name + length, &end, 10);
-    return *end || number > 1 << 20 ? -1 : number;
+    return *end ? -1 : number;
 }
 
 static void name_endpoint(struct endpoint *end, enum endpoint_kind kind, const char *name,

@@ -308,10 +308,6 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
             choice.us = us;
         }
     }
-    if (wish == COLL_WAY_PACKETS) {
-        choice.way = COLL_WAY_PACKETS;
-        choice.us = coll_cost(q, rates, COLL_WAY_PACKETS);
-    }
     uint64_t most = most_bytes(q, choice.way);
     choice.bytes = q->bytes < most ? q->bytes : most;
     if (choice.way == COLL_WAY_ENGINES) {

@@ -31,7 +31,12 @@ has '"log":\["QP [^"]*outside the key.s memory' json
 timeout 20 "$weft" hca -k $pid > "$folder/text" || fail "status $?"
 has "^mlx5_soft0 of process $pid \(hca_shown\): LID [0-9]+, InfiniBand, strict; 2 queues, 2 keys, [1-9] doorbells, 4 requests, " text
 has '^  0x[0-9a-f]+ +RC +ERROR +LID [0-9]+ 0x[0-9a-f]+ +4 +3 +0 +0 +1 +0$' text
+has '^  key +address +bytes domain access' text
+has '^  0x[0-9a-f]+ +0x[0-9a-f]+ +65536 +[0-9]+ lwra$' text
 has '^  ! QP 0x.*ended with syndrome 0x13' text
+timeout 20 "$weft" hca -s $pid > "$folder/short" || fail "-s: status $?"
+has '^mlx5_soft0 of process' short
+grep -qE '^  0x' "$folder/short" && fail "-s shows queues or keys: $(cat "$folder/short")"
 timeout 20 "$weft" hca > "$folder/all" && has "process $pid " all
 
 kill -9 $pid
@@ -39,6 +44,8 @@ wait $pid 2> /dev/null
 timeout 20 "$weft" hca $pid > "$folder/gone" 2> "$folder/words"
 [ $? = 1 ] && has "process $pid has no software adapter" words
 [ ! -s "$folder/gone" ] || fail "a killed process is shown: $(cat "$folder/gone")"
-timeout 20 "$weft" hca x1 > /dev/null 2>&1
-[ $? = 2 ] || fail 'a bad process number is taken'
+for bad in x1 1x 0 "1 1"; do
+    timeout 20 "$weft" hca $bad > /dev/null 2>&1 < /dev/null
+    [ $? = 2 ] || fail "the process number $bad is taken"
+done
 exit $((failures > 0))

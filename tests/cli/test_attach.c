@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "attach.h"
 #include "base/printable.h"
@@ -464,6 +465,37 @@ static void people_read(void **state)
     free(text);
 }
 
+/* Of a job over two nodes: for whom a PE waits there, and that the others are elsewhere. */
+static void other_nodes_are_named(void **state)
+{
+    struct boxes_job job = make_job(2);
+    char *text = NULL, host[256] = "", first[400];
+    size_t bytes;
+    (void)state;
+    pes[0].npes = pes[1].npes = 4;
+    pes[0].node = pes[1].node = 1;
+    wait_for(0, "barrier", 3);
+    wait_for(1, "wait_until", -1);
+    FILE *to = open_memstream(&text, &bytes);
+    attach_text(to, &job, 2);
+    fclose(to);
+    gethostname(host, sizeof host - 1);
+    snprintf(
+        first, sizeof first,
+        "node 1 of the job, on %s: 2 of its 4 PEs; `weft attach` on the other hosts shows theirs\n",
+        host);
+    assert_memory_equal(text, first, strlen(first));
+    assert_non_null(strstr(text, "    PE 0 --barrier--> PE 3, on another node\n"
+                                 "    PE 1 --wait_until--> ?\n"));
+    free(text);
+    pes[0].npes = pes[1].npes = 2; /* all are here */
+    to = open_memstream(&text, &bytes);
+    attach_text(to, &job, 2);
+    fclose(to);
+    assert_memory_equal(text, "PE 0 ", 5);
+    free(text);
+}
+
 static void programs_read(void **state)
 {
     static const char expected[] =
@@ -519,6 +551,7 @@ int main(void)
         cmocka_unit_test(own_memory_that_nobody_changes),
         cmocka_unit_test(states_have_names),
         cmocka_unit_test(people_read),
+        cmocka_unit_test(other_nodes_are_named),
         cmocka_unit_test(programs_read),
         cmocka_unit_test(times_never_run_backwards),
     };

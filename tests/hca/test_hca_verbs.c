@@ -454,12 +454,590 @@ static void writes_keep_their_order(void **state)
         assert_int_equal(odd, 0);
 }
 
+/* --- What is refused, and the largest that is not --- */
+
+static struct ibv_qp *try_qp(struct side *s, struct ibv_qp_init_attr_ex *a)
+{
+    a->send_cq = a->recv_cq = s->cq;
+    a->pd = s->pd;
+    errno = 0;
+    return ibv_create_qp_ex(s->context, a);
+}
+
+static void queues_of_too_much(void **state)
+{
+    struct side s;
+    static const struct {
+        struct ibv_qp_cap cap;
+        bool good;
+        uint32_t receives; /* as they are told back */
+    } rows[] = {
+        {{1, 1, 1, 1, 0}, true, 1},
+        {{0, 0, 0, 0, 0}, true, 0},
+        {{1, 5, 30, 30, 512}, true, 8},
+        {{1, 5, 31, 30, 0}, false, 0},
+        {{1, 5, 30, 31, 0}, false, 0},
+        {{1, 5, 1, 1, 513}, false, 0},
+        {{8192, 16384, 1, 1, 0}, true, 16384},
+        {{16385, 1, 0, 1, 0}, false, 0},
+        {{8193, 1, 1, 1, 0}, false, 0}, /* of two blocks each */
+        {{1, 16385, 1, 1, 0}, false, 0},
+    };
+    open_side(&s, false, false, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ibv_qp_init_attr a = {
+            .send_cq = s.cq, .recv_cq = s.cq, .qp_type = IBV_QPT_RC, .cap = rows[i].cap};
+        struct ibv_qp *qp = ibv_create_qp(s.pd, &a);
+        if ((qp != NULL) != rows[i].good)
+            fail_msg("row %zu: %s", i, qp ? "made" : strerror(errno));
+        if (!qp)
+            continue;
+        struct ibv_qp_attr attr;
+        struct ibv_qp_init_attr init;
+        assert_int_equal(a.cap.max_recv_wr, rows[i].receives);
+        assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_CAP, &init), 0);
+        assert_int_equal(init.cap.max_recv_wr, rows[i].receives);
+        assert_int_equal(attr.cap.max_inline_data, rows[i].cap.max_inline_data);
+        assert_int_equal(attr.qp_state, IBV_QPS_RESET);
+        assert_ptr_equal(init.send_cq, s.cq);
+        assert_int_equal(init.qp_type, IBV_QPT_RC);
+        assert_int_equal(ibv_destroy_cq(s.cq), EBUSY); /* it has users */
+        assert_int_equal(ibv_dealloc_pd(s.pd), EBUSY);
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+    }
+    close_side(&s);
+}
+
+static void queues_of_unknown_kinds(void **state)
+{
+    struct side s;
+    const uint32_t ops = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, flags = IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    static const struct ibv_qp_init_attr_ex plain = {
+        .qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_PD, .cap = {4, 4, 1, 1, 0}};
+    open_side(&s, false, false, 0);
+    for (int i = 0; i < 9; i++) {
+        struct ibv_qp_init_attr_ex a = plain;
+        int e = i < 6 ? EOPNOTSUPP : i < 7 ? EINVAL : 0;
+        if (i == 0)
+            a.qp_type = IBV_QPT_UD;
+        if (i == 1)
+            a.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+        if (i == 2)
+            a.comp_mask |= ops, a.send_ops_flags = IBV_QP_EX_WITH_BIND_MW;
+        if (i == 3)
+            a.comp_mask |= flags, a.create_flags = IBV_QP_CREATE_SCATTER_FCS;
+        if (i == 4)
+            a.comp_mask |= ops, a.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO;
+        if (i == 5)
+            a.comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+        if (i == 6)
+            a.comp_mask = 0; /* no domain */
+        if (i == 7)
+            a.comp_mask |= ops | flags, a.send_ops_flags = 0x7f;
+        if (i == 8) /* what the mask leaves out is not looked at */
+            a.send_ops_flags = UINT64_MAX, a.create_flags = UINT32_MAX;
+        struct ibv_qp *qp = try_qp(&s, &a);
+        if ((qp == NULL) != (e != 0) || (e && errno != e))
+            fail_msg("row %d: %s", i, qp ? "made" : strerror(errno));
+        if (!qp)
+            continue;
+        assert_int_equal(ibv_qp_to_qp_ex(qp) != NULL, i == 7);
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+    }
+    struct ibv_qp_init_attr_ex a = plain;
+    struct mlx5dv_qp_init_attr m = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS};
+    a.pd = s.pd;
+    a.send_cq = a.recv_cq = s.cq;
+    assert_null(mlx5dv_create_qp(s.context, &a, &m));
+    assert_int_equal(errno, EOPNOTSUPP);
+    m = (struct mlx5dv_qp_init_attr){.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
+                                     .dc_init_attr.dc_type = MLX5DV_DCTYPE_DCT};
+    assert_null(mlx5dv_create_qp(s.context, &a, &m)); /* no driver's type */
+    assert_int_equal(errno, EINVAL);
+    a.qp_type = IBV_QPT_DRIVER;
+    assert_null(mlx5dv_create_qp(s.context, &a, &m)); /* no shared receive queue */
+    assert_int_equal(errno, EINVAL);
+    close_side(&s);
+}
+
+static void other_objects_of_too_much(void **state)
+{
+    struct side s;
+    open_side(&s, false, true, 0);
+    assert_null(ibv_create_cq(s.context, 0, NULL, NULL, 0));
+    assert_null(ibv_create_cq(s.context, 1 << 22, NULL, NULL, 0));
+    assert_null(ibv_create_cq(s.context, 1, NULL, NULL, 1));
+    assert_null(ibv_create_cq(s.context, 1, NULL, NULL, -1));
+    assert_int_equal(errno, EINVAL);
+    for (int want = 1; want < 9; want++) { /* one entry stays free */
+        struct ibv_cq *cq = ibv_create_cq(s.context, want, NULL, NULL, 0);
+        assert_int_equal(cq->cqe, want < 2 ? 1 : want < 4 ? 3 : want < 8 ? 7 : 15);
+        assert_int_equal(ibv_resize_cq(cq, cq->cqe), 0);
+        assert_int_equal(ibv_resize_cq(cq, cq->cqe + 1), EOPNOTSUPP);
+        assert_int_equal(ibv_destroy_cq(cq), 0);
+    }
+    static const struct {
+        uint32_t entries, parts, made, made_parts; /* 0: refused */
+    } srqs[] = {{0, 1, 0, 0},   {1, 0, 1, 0},  {2, 1, 3, 1},         {4, 2, 7, 3},
+                {4, 30, 7, 31}, {4, 31, 0, 0}, {32767, 1, 32767, 1}, {32768, 1, 0, 0}};
+    for (size_t i = 0; i < sizeof srqs / sizeof *srqs; i++) {
+        struct ibv_srq_init_attr a = {
+            .attr = {.max_wr = srqs[i].entries, .max_sge = srqs[i].parts}};
+        struct ibv_srq *srq = ibv_create_srq(s.pd, &a);
+        struct ibv_srq_attr told = {.srq_limit = 1};
+        assert_int_equal(srq != NULL, srqs[i].made != 0);
+        if (!srq)
+            continue;
+        assert_int_equal(a.attr.max_wr, srqs[i].made);
+        assert_int_equal(ibv_query_srq(srq, &told), 0);
+        assert_true(told.max_wr == srqs[i].made && told.max_sge == srqs[i].made_parts &&
+                    told.srq_limit == 0);
+        assert_int_equal(ibv_modify_srq(srq, &told, IBV_SRQ_LIMIT), EOPNOTSUPP);
+        assert_int_equal(ibv_modify_srq(srq, &told, 0), 0);
+        assert_int_equal(ibv_destroy_srq(srq), 0);
+    }
+    make_rc(&s);
+    assert_int_equal(ibv_destroy_srq(s.srq), EBUSY);
+    /* Memory: what is not mapped, what is not known, what needs local writing. */
+    static const int lone[] = {IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_ATOMIC};
+    for (int i = 0; i < 2; i++) {
+        assert_null(ibv_reg_mr(s.pd, s.memory, 8, lone[i]));
+        assert_int_equal(errno, EINVAL);
+    }
+    assert_null(ibv_reg_mr(s.pd, s.memory, 8, IBV_ACCESS_ZERO_BASED));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_null(ibv_reg_mr(s.pd, (void *)64, 8, 0));
+    assert_int_equal(errno, EFAULT);
+    assert_null(ibv_reg_mr(s.pd, s.memory, UINT64_MAX, 0));
+    struct ibv_mr *mr = ibv_reg_mr(s.pd, s.memory, 0, IBV_ACCESS_REMOTE_READ);
+    assert_non_null(mr);
+    assert_int_equal(ibv_rereg_mr(mr, 0, s.pd, s.memory, 8, 0), IBV_REREG_MR_ERR_INPUT);
+    struct ibv_mr gone = *mr;
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_dereg_mr(&gone), EINVAL); /* its key is no more */
+    /* Addresses and ports. */
+    union ibv_gid gid;
+    uint16_t key = 0;
+    struct ibv_ah_attr ah = {.port_num = 2};
+    assert_null(ibv_create_ah(s.pd, &ah));
+    ah = (struct ibv_ah_attr){
+        .port_num = 1, .is_global = 1, .grh.sgid_index = (uint8_t)s.port.gid_tbl_len};
+    assert_null(ibv_create_ah(s.pd, &ah));
+    ah.is_global = 0;
+    struct ibv_ah *address = ibv_create_ah(s.pd, &ah);
+    assert_non_null(address);
+    assert_int_equal(ibv_destroy_ah(address), 0);
+    assert_int_equal(ibv_query_gid(s.context, 1, s.port.gid_tbl_len, &gid), -1);
+    assert_int_equal(ibv_query_gid(s.context, 1, -1, &gid), -1);
+    assert_int_equal(ibv_query_gid(s.context, 2, 0, &gid), -1);
+    assert_int_equal(ibv_query_port(s.context, 2, &s.port), EINVAL);
+    assert_int_equal(ibv_query_pkey(s.context, 1, 0, &key), 0);
+    assert_int_equal(key, 0xffff);
+    assert_int_equal(ibv_query_pkey(s.context, 1, 1, &key), -1);
+    assert_int_equal(ibv_query_pkey(s.context, 2, 0, &key), -1);
+    assert_int_equal(ibv_get_pkey_index(s.context, 1, 0xffff), 0);
+    assert_int_equal(ibv_get_pkey_index(s.context, 1, 0x7fff), -1);
+    assert_int_equal(ibv_get_pkey_index(s.context, 2, 0xffff), -1);
+    close_side(&s);
+}
+
+static void words_and_rates(void **state)
+{
+    static const int rates[][3] = {{IBV_RATE_2_5_GBPS, 1, 2500},   {IBV_RATE_5_GBPS, 2, 5000},
+                                   {IBV_RATE_10_GBPS, 4, 10000},   {IBV_RATE_20_GBPS, 8, 20000},
+                                   {IBV_RATE_30_GBPS, 12, 30000},  {IBV_RATE_40_GBPS, 16, 40000},
+                                   {IBV_RATE_60_GBPS, 24, 60000},  {IBV_RATE_80_GBPS, 32, 80000},
+                                   {IBV_RATE_120_GBPS, 48, 120000}};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        assert_int_equal(ibv_rate_to_mult((enum ibv_rate)rates[i][0]), rates[i][1]);
+        assert_int_equal(ibv_rate_to_mbps((enum ibv_rate)rates[i][0]), rates[i][2]);
+        assert_int_equal(mult_to_ibv_rate(rates[i][1]), rates[i][0]);
+        assert_int_equal(mbps_to_ibv_rate(rates[i][2]), rates[i][0]);
+    }
+    assert_int_equal(ibv_rate_to_mult(IBV_RATE_MAX), -1);
+    assert_int_equal(ibv_rate_to_mbps(IBV_RATE_MAX), -1);
+    assert_int_equal(mult_to_ibv_rate(3), IBV_RATE_MAX);
+    assert_int_equal(mbps_to_ibv_rate(1), IBV_RATE_MAX);
+    assert_string_equal(ibv_wc_status_str(IBV_WC_GENERAL_ERR), "general error");
+    assert_string_equal(ibv_wc_status_str((enum ibv_wc_status)999), "unknown");
+    assert_string_equal(ibv_wc_status_str((enum ibv_wc_status) - 1), "unknown");
+    assert_string_equal(ibv_wc_status_str(IBV_WC_INV_EECN_ERR), "unknown");
+    assert_string_equal(ibv_port_state_str(IBV_PORT_ACTIVE_DEFER), "active, deferred");
+    assert_string_equal(ibv_port_state_str((enum ibv_port_state)6), "invalid state");
+    assert_string_equal(ibv_port_state_str((enum ibv_port_state) - 1), "invalid state");
+    assert_string_equal(ibv_event_type_str(IBV_EVENT_QP_FATAL), "local QP fatal error");
+    assert_string_equal(ibv_event_type_str(IBV_EVENT_CQ_ERR), "CQ error");
+    assert_string_equal(ibv_event_type_str(IBV_EVENT_SM_CHANGE), "unknown");
+    assert_string_equal(ibv_node_type_str(IBV_NODE_CA), "InfiniBand channel adapter");
+    assert_string_equal(ibv_node_type_str(IBV_NODE_SWITCH), "unknown");
+}
+
+static void moves_that_are_refused(void **state)
+{
+    struct side s;
+    static const struct {
+        struct ibv_qp_attr a;
+        int mask, e;
+    } moves[] = {
+        {{.qp_state = IBV_QPS_INIT, .port_num = 2},
+         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+         EINVAL},
+        {{.qp_state = IBV_QPS_INIT, .port_num = 1, .pkey_index = 1},
+         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+         EINVAL},
+        {{.qp_state = IBV_QPS_INIT, .port_num = 1},
+         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT,
+         EINVAL},
+        {{.qp_state = IBV_QPS_INIT, .port_num = 1},
+         IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT,
+         EINVAL},
+        {{.qp_state = IBV_QPS_INIT, .port_num = 1, .cur_qp_state = IBV_QPS_INIT},
+         IBV_QP_CUR_STATE | IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+         EINVAL},
+        {{.qp_state = IBV_QPS_INIT,
+          .port_num = 1,
+          .cur_qp_state = IBV_QPS_RESET,
+          .qp_access_flags = IBV_ACCESS_REMOTE_READ},
+         IBV_QP_CUR_STATE | IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+         0},
+        {{.path_mtu = 0}, IBV_QP_PATH_MTU, EINVAL},
+        {{.path_mtu = 6}, IBV_QP_PATH_MTU, EINVAL},
+        {{.max_rd_atomic = 17}, IBV_QP_MAX_QP_RD_ATOMIC, EINVAL},
+        {{.qp_state = IBV_QPS_RTS},
+         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+             IBV_QP_MAX_QP_RD_ATOMIC,
+         EINVAL},
+    };
+    open_side(&s, false, false, 0);
+    make_rc(&s);
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
+        struct ibv_qp_attr a = moves[i].a;
+        int e = ibv_modify_qp(s.qp, &a, moves[i].mask);
+        if (e != moves[i].e)
+            fail_msg("move %zu: %s", i, strerror(e));
+    }
+    struct ibv_qp_attr a;
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(s.qp, &a, 0, &init), 0);
+    assert_true(a.qp_state == IBV_QPS_INIT && a.port_num == 1 &&
+                a.qp_access_flags == IBV_ACCESS_REMOTE_READ);
+    close_side(&s);
+}
+
+/* --- Requests put together by calls --- */
+
+static void open_by_calls(struct side *a, struct side *b)
+{
+    struct ibv_qp_init_attr_ex made = {.qp_type = IBV_QPT_RC,
+                                       .sq_sig_all = 1,
+                                       .comp_mask =
+                                           IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+                                       .send_ops_flags = 0x7f,
+                                       .cap = {8, 8, 4, 2, 64}};
+    open_side(a, false, false, 0);
+    open_side(b, false, false, 0);
+    a->qp = try_qp(a, &made);
+    make_rc(b);
+    connect_rc(b, a, 7);
+    connect_rc(a, b, 7);
+}
+
+static void requests_by_calls(void **state)
+{
+    struct side a, b;
+    struct ibv_wc wc;
+    static const enum ibv_wc_opcode opcodes[] = {
+        IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,     IBV_WC_SEND,
+        IBV_WC_RDMA_READ,  IBV_WC_FETCH_ADD,  IBV_WC_COMP_SWAP};
+    open_by_calls(&a, &b);
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(a.qp);
+    uint64_t to = (uintptr_t)b.memory, from = (uintptr_t)a.memory, word = 40, old;
+    memcpy(a.memory, "abcdefghijklmnopqrstuvwxyz", 26);
+    memcpy(b.memory + 512, &word, 8);
+    memcpy(b.memory + 768, &word, 8); /* nothing changes it: a read that was lost is made again */
+    for (unsigned i = 0; i < 3; i++)
+        post_recv(&b, 20 + i, 1024 + 64 * i, 32);
+    struct ibv_sge parts[2] = {{from + 2, 3, a.mr->lkey}, {from + 10, 4, a.mr->lkey}};
+    struct ibv_data_buf pieces[2] = {{"xy", 2}, {"zzz", 3}};
+    ibv_wr_start(ex);
+    ex->wr_id = 50;
+    ibv_wr_rdma_write(ex, b.mr->rkey, to + 8);
+    ibv_wr_set_sge_list(ex, 2, parts);
+    ex->wr_id++;
+    ibv_wr_rdma_write_imm(ex, b.mr->rkey, to + 64, htobe32(77));
+    ibv_wr_set_inline_data_list(ex, 2, pieces);
+    ex->wr_id++;
+    ibv_wr_send(ex);
+    ibv_wr_set_inline_data(ex, "hello", 5);
+    ex->wr_id++;
+    ibv_wr_send_imm(ex, htobe32(78));
+    ibv_wr_set_sge(ex, a.mr->lkey, from + 20, 6);
+    ex->wr_id++;
+    ibv_wr_rdma_read(ex, b.mr->rkey, to + 768);
+    ibv_wr_set_sge(ex, a.mr->lkey, from + 256, 8);
+    ex->wr_id++;
+    ibv_wr_atomic_fetch_add(ex, b.mr->rkey, to + 512, 2);
+    ibv_wr_set_sge(ex, a.mr->lkey, from + 264, 8);
+    ex->wr_id++;
+    ibv_wr_atomic_cmp_swp(ex, b.mr->rkey, to + 512, 42, 1000);
+    ibv_wr_set_sge(ex, a.mr->lkey, from + 272, 8);
+    assert_int_equal(ibv_wr_complete(ex), 0);
+    for (unsigned i = 0; i < 7; i++) {
+        wait_wc(a.cq, &wc);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.wr_id, 50 + i);
+        assert_int_equal(wc.opcode, opcodes[i]);
+    }
+    assert_memory_equal(b.memory + 8, "cdeklmn\0", 8);
+    assert_memory_equal(b.memory + 64, "xyzzz\0", 6);
+    for (unsigned i = 0; i < 3; i++) {
+        wait_wc(b.cq, &wc);
+        assert_int_equal(wc.wr_id, 20 + i);
+        assert_int_equal(wc.opcode, i ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM);
+        assert_int_equal(wc.byte_len, i < 2 ? 5 : 6);
+        assert_int_equal(wc.wc_flags, i == 1 ? 0 : IBV_WC_WITH_IMM);
+        if (i != 1)
+            assert_int_equal(be32toh(wc.imm_data), i ? 78 : 77);
+    }
+    assert_memory_equal(b.memory + 1024 + 64, "hello\0", 6);
+    assert_memory_equal(b.memory + 1024 + 128, "uvwxyz\0", 7);
+    for (unsigned i = 0; i < 3; i++) {
+        memcpy(&old, a.memory + 256 + 8 * i, 8);
+        assert_int_equal(old, i < 2 ? 40 : 42);
+    }
+    memcpy(&word, b.memory + 512, 8);
+    assert_int_equal(word, 1000);
+    close_side(&a);
+    close_side(&b);
+}
+
+static void requests_that_are_taken_back(void **state)
+{
+    struct side a, b;
+    struct ibv_wc wc;
+    uint8_t much[65] = {1};
+    open_by_calls(&a, &b);
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(a.qp);
+    uint64_t to = (uintptr_t)b.memory;
+    for (int i = 0; i < 4; i++) {
+        ibv_wr_start(ex);
+        ex->wr_id = 1;
+        ibv_wr_rdma_write(ex, b.mr->rkey, to); /* good, and goes with the other */
+        ibv_wr_set_inline_data(ex, "no", 2);
+        ibv_wr_rdma_write(ex, b.mr->rkey, to + 8);
+        struct ibv_sge many[5] = {{0}};
+        if (i == 0)
+            ibv_wr_set_inline_data(ex, much, 65);
+        else if (i == 1)
+            ibv_wr_set_sge_list(ex, 5, many);
+        else if (i == 2) /* eight fit, the ninth does not */
+            for (int k = 0; k < 8; k++)
+                ibv_wr_rdma_write(ex, b.mr->rkey, to + 8);
+        if (i == 3)
+            ibv_wr_abort(ex);
+        else
+            assert_int_equal(ibv_wr_complete(ex), i == 2 ? ENOMEM : EINVAL);
+    }
+    ibv_wr_start(ex);
+    for (unsigned k = 0; k < 8; k++) { /* all eight are there again */
+        ex->wr_id = k;
+        ibv_wr_rdma_write(ex, b.mr->rkey, to + 16 + k);
+        ibv_wr_set_inline_data(ex, &"12345678"[k], 1);
+    }
+    assert_int_equal(ibv_wr_complete(ex), 0);
+    for (unsigned k = 0; k < 8; k++) {
+        wait_wc(a.cq, &wc);
+        assert_true(wc.status == IBV_WC_SUCCESS && wc.wr_id == k);
+    }
+    assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+    assert_memory_equal(b.memory,
+                        "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                        "12345678",
+                        24);
+    /* A list of which one is bad: those before it go. */
+    struct ibv_sge one = {to, 1, a.mr->lkey};
+    struct ibv_send_wr third = {.wr_id = 3, .opcode = IBV_WR_RDMA_WRITE},
+                       second = {.wr_id = 2,
+                                 .opcode = IBV_WR_RDMA_WRITE,
+                                 .num_sge = -1,
+                                 .next = &third},
+                       first = {.wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .next = &second},
+                       *bad = NULL;
+    first.wr.rdma.rkey = b.mr->rkey;
+    first.wr.rdma.remote_addr = to;
+    second.sg_list = &one;
+    assert_int_equal(ibv_post_send(a.qp, &first, &bad), EINVAL);
+    assert_ptr_equal(bad, &second);
+    second.num_sge = 1;
+    second.opcode = (enum ibv_wr_opcode)99;
+    bad = NULL;
+    assert_int_equal(ibv_post_send(a.qp, &second, &bad), EINVAL);
+    assert_ptr_equal(bad, &second);
+    wait_wc(a.cq, &wc);
+    assert_int_equal(wc.wr_id, 1);
+    /* Receives: 16 fit in b, of two parts each. */
+    struct ibv_recv_wr wr = {.num_sge = 3}, *bad_receive = NULL;
+    assert_int_equal(ibv_post_recv(b.qp, &wr, &bad_receive), EINVAL);
+    assert_ptr_equal(bad_receive, &wr);
+    wr.num_sge = -1;
+    assert_int_equal(ibv_post_recv(b.qp, &wr, &bad_receive), EINVAL);
+    wr.num_sge = 0;
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(ibv_post_recv(b.qp, &wr, &bad_receive), 0);
+    assert_int_equal(ibv_post_recv(b.qp, &wr, &bad_receive), ENOMEM);
+    close_side(&a);
+    close_side(&b);
+}
+
+/* --- What the adapter and a queue pair say of themselves --- */
+
+static void an_adapter_describes_itself(void **state)
+{
+    struct side s;
+    struct ibv_device_attr d;
+    open_side(&s, false, false, 0);
+    struct ibv_device *device = s.context->device;
+    assert_string_equal(ibv_get_device_name(device), "mlx5_soft0");
+    assert_string_equal(device->dev_name, "uverbs_soft0");
+    assert_string_equal(device->ibdev_path, "/sys/class/infiniband/mlx5_soft0");
+    assert_string_equal(device->dev_path, "/sys/class/infiniband_verbs/uverbs_soft0");
+    assert_int_equal(ibv_get_device_index(device), 0);
+    assert_int_equal(s.context->num_comp_vectors, 1);
+    assert_int_equal(s.context->cmd_fd, -1);
+    assert_int_equal(ibv_query_device(s.context, &d), 0);
+    const int told[][2] = {{d.max_qp, 4095},
+                           {d.max_qp_wr, 16384},
+                           {d.max_sge, 30},
+                           {d.max_sge_rd, 30},
+                           {d.max_cq, 8191},
+                           {d.max_cqe, (1 << 22) - 1},
+                           {d.max_mr, 65535},
+                           {d.max_pd, 4095},
+                           {d.max_qp_rd_atom, 16},
+                           {d.max_srq, 1023},
+                           {d.max_srq_wr, 32767},
+                           {d.max_srq_sge, 30},
+                           {d.max_res_rd_atom, 16 * 4095},
+                           {d.max_pkeys, 1},
+                           {d.phys_port_cnt, 1},
+                           {d.atomic_cap, IBV_ATOMIC_HCA},
+                           {d.max_qp_init_rd_atom, 16}};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (told[i][0] != told[i][1])
+            fail_msg("limit %zu: %d, expected %d", i, told[i][0], told[i][1]);
+    assert_string_equal(d.fw_ver, "soft.0.1");
+    assert_int_equal(d.node_guid, s.gid.global.interface_id);
+    assert_int_equal(s.port.state, IBV_PORT_ACTIVE);
+    assert_int_equal(s.port.max_mtu, IBV_MTU_4096);
+    assert_int_equal(s.port.max_msg_sz, UINT32_C(1) << 31);
+    assert_int_equal(s.port.pkey_tbl_len, 1);
+    assert_int_equal(s.port.lid != 0, s.port.link_layer == IBV_LINK_LAYER_INFINIBAND);
+    close_side(&s);
+}
+
+static void a_queue_pair_tells_how_it_is_connected(void **state)
+{
+    struct side a, b;
+    struct ibv_qp_attr q;
+    struct ibv_qp_init_attr init;
+    static const int needed[] = {IBV_QP_TIMEOUT, IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_SQ_PSN,
+                                 IBV_QP_MAX_QP_RD_ATOMIC};
+    open_rc(&a, &b, false, false, 6);
+    a.qp->state = IBV_QPS_RESET;
+    assert_int_equal(ibv_query_qp(a.qp, &q, 0, &init), 0);
+    assert_true(q.qp_state == IBV_QPS_RTS && a.qp->state == IBV_QPS_RTS);
+    assert_true(q.sq_psn == 5 && q.rq_psn == 5 && q.path_mtu == IBV_MTU_1024);
+    assert_true(q.timeout == 10 && q.retry_cnt == 7 && q.rnr_retry == 6 && q.min_rnr_timer == 1);
+    assert_true(q.max_rd_atomic == 4 && q.max_dest_rd_atomic == 4 && q.port_num == 1);
+    assert_int_equal(q.dest_qp_num, b.qp->qp_num);
+    assert_int_equal(q.qp_access_flags, ALL);
+    /* Back to the beginning, and on: each part that a move needs is missed. */
+    q = (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET};
+    assert_int_equal(ibv_modify_qp(a.qp, &q, IBV_QP_STATE), 0);
+    q = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1};
+    assert_int_equal(
+        ibv_modify_qp(a.qp, &q,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
+    q = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = b.qp->qp_num};
+    to_address(&b, &q.ah_attr);
+    q.ah_attr.grh.dgid = b.last_gid;
+    q.ah_attr.grh.sgid_index = (uint8_t)a.last_gid_index;
+    assert_int_equal(ibv_modify_qp(a.qp, &q,
+                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                       IBV_QP_MIN_RNR_TIMER),
+                     0);
+    int all = IBV_QP_STATE;
+    for (int i = 0; i < 5; i++)
+        all |= needed[i];
+    q = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .max_rd_atomic = 16};
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(ibv_modify_qp(a.qp, &q, all & ~needed[i]), EINVAL);
+    assert_int_equal(ibv_modify_qp(a.qp, &q, all), 0);
+    close_side(&a);
+    close_side(&b);
+}
+
+/* A ring of four entries, many times round; what a destroyed queue has left in it is passed over. */
+static void completions_go_round(void **state)
+{
+    struct side a, b;
+    struct ibv_wc wc;
+    open_side(&a, false, false, 0);
+    open_side(&b, false, false, 0);
+    struct ibv_cq *large = a.cq;
+    a.cq = ibv_create_cq(a.context, 3, NULL, NULL, 0);
+    make_rc(&a);
+    make_rc(&b);
+    connect_rc(&b, &a, 7);
+    connect_rc(&a, &b, 7);
+    struct ibv_sge sge = {(uintptr_t)a.memory, 4, a.mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_RDMA_READ,
+                             .send_flags = IBV_SEND_SIGNALED},
+                       *bad;
+    wr.wr.rdma.remote_addr = (uintptr_t)b.memory;
+    wr.wr.rdma.rkey = b.mr->rkey;
+    for (unsigned i = 0; i < 30; i++) {
+        wr.wr_id = i;
+        assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+        wait_wc(a.cq, &wc);
+        assert_true(wc.wr_id == i && wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_READ &&
+                    wc.byte_len == 4);
+        assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+    }
+    assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+    usleep(20000); /* it is complete, as a rule: in time or not, nothing is told */
+    assert_int_equal(ibv_destroy_qp(a.qp), 0);
+    a.qp = NULL;
+    assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+    assert_int_equal(ibv_destroy_cq(large), 0);
+    close_side(&a);
+    close_side(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(send_and_receive),    cmocka_unit_test(receiver_not_ready),
-        cmocka_unit_test(message_too_long),    cmocka_unit_test(shared_receive_queue),
-        cmocka_unit_test(dynamic_connections), cmocka_unit_test(writes_keep_their_order),
+        cmocka_unit_test(send_and_receive),
+        cmocka_unit_test(receiver_not_ready),
+        cmocka_unit_test(message_too_long),
+        cmocka_unit_test(shared_receive_queue),
+        cmocka_unit_test(dynamic_connections),
+        cmocka_unit_test(writes_keep_their_order),
+        cmocka_unit_test(queues_of_too_much),
+        cmocka_unit_test(queues_of_unknown_kinds),
+        cmocka_unit_test(other_objects_of_too_much),
+        cmocka_unit_test(words_and_rates),
+        cmocka_unit_test(moves_that_are_refused),
+        cmocka_unit_test(requests_by_calls),
+        cmocka_unit_test(an_adapter_describes_itself),
+        cmocka_unit_test(a_queue_pair_tells_how_it_is_connected),
+        cmocka_unit_test(completions_go_round),
+        cmocka_unit_test(requests_that_are_taken_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,6 +99,20 @@ static void test_pfc(void **state)
             ethernet_pfc_answer(copy, bytes, &priorities);
             free(copy);
         }
+    for (int i = 0; i < 3;
+         i++) { /* a length of less than the header, one beyond the bytes, another type */
+        struct nlmsghdr header = {.nlmsg_len =
+                                      i == 0 ? NLMSG_SPACE(4) - 1 : (uint32_t)bytes + (i == 1),
+                                  .nlmsg_type = i == 2 ? RTM_NEWLINK : RTM_GETDCB};
+        memcpy(message, &header, sizeof header);
+        assert_false(ethernet_pfc_answer(message, bytes, &priorities));
+    }
+    char longest[65], longer[66];
+    memset(longest, 'e', sizeof longest);
+    memset(longer, 'e', sizeof longer);
+    longest[63] = longer[64] = 0;
+    assert_int_equal(ethernet_pfc_request(longest, message, sizeof message), 20 + 4 + 64);
+    assert_int_equal(ethernet_pfc_request(longer, message, sizeof message), 0);
     assert_int_equal(ethernet_pfc_request("eth0", message, sizeof message), 32);
     assert_int_equal(ethernet_pfc_request("eth0", message, 31), 0);
     assert_false(ethernet_pfc_answer(message, 32, &priorities));
@@ -109,6 +123,7 @@ static void test_pfc(void **state)
 static struct {
     int words, bit; /* of the link modes; 0 words: refuses */
     int priorities; /* with flow control; negative: the driver has no such settings */
+    int asked;      /* questions without an answer yet */
 } kernel;
 
 int __wrap_ioctl(int fd, unsigned long what, ...);
@@ -123,7 +138,7 @@ int __wrap_ioctl(int fd, unsigned long what, ...)
     struct ifreq *request = va_arg(arguments, struct ifreq *);
     va_end(arguments);
     struct ethtool_link_settings *settings = (void *)request->ifr_data;
-    assert_string_equal(request->ifr_name, "eth0");
+    assert_true(strncmp(request->ifr_name, "eth0", 5) == 0 || !kernel.words);
     assert_int_equal(settings->cmd, ETHTOOL_GLINKSETTINGS);
     if (!kernel.words) {
         errno = EOPNOTSUPP;
@@ -142,11 +157,13 @@ ssize_t __wrap_sendto(int fd, const void *message, size_t bytes, int flags,
     assert_int_equal(to->sa_family, AF_NETLINK);
     assert_int_equal(((const struct nlmsghdr *)message)->nlmsg_len, bytes);
     assert_memory_equal((const char *)message + NLMSG_SPACE(4) + 4, "eth0", 5);
+    kernel.asked++;
     return (ssize_t)bytes;
 }
 
 ssize_t __wrap_recv(int fd, void *message, size_t bytes, int flags)
 {
+    assert_int_equal(kernel.asked--, 1);
     if (kernel.priorities < 0) {
         errno = EAGAIN;
         return -1;
@@ -211,12 +228,34 @@ static void test_live(void **state)
     expect_told(false, false);
 }
 
+/* A name that no interface has asks nothing: an answer in the queue is not of it. */
+static void test_no_question(void **state)
+{
+    char name[100];
+    memset(name, 'e', sizeof name);
+    name[99] = 0;
+    struct machine *m = machine_new("made");
+    struct machine_port *port = machine_add_port(m);
+    kernel.words = 0;
+    kernel.priorities = 8;
+    text_set(m, &port->layer, "roce");
+    text_set(m, &port->netdev, name);
+    live_ethernet(m, &(struct machine_source){.root = ""});
+    assert_false(port->pfc.known);
+    text_set(m, &port->layer, "infiniband");
+    port->pfc.why = NULL;
+    live_ethernet(m, &(struct machine_source){.root = ""});
+    assert_null(port->pfc.why);
+    machine_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_modes),
         cmocka_unit_test(test_pfc),
         cmocka_unit_test(test_live),
+        cmocka_unit_test(test_no_question),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

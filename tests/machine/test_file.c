@@ -107,6 +107,122 @@ static void test_bad_input(void **state)
     parse_fails("{\"weft-machine\": 1, \"links\": [{\"gpu\": 3}]}", "m.json", "no gpu 3");
 }
 
+/* The line of what is wrong is found behind values of each kind, with what looks like brackets in texts. */
+static void test_lines(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
+        {"{\"note\": \"a \\\"gpus\\\": {[\\\\\",\n \"weft-machine\": 1,\n \"gpus\": [{\"index\": 0},\n 7]}",
+         "m.json:4: gpus[1]: expected an object { ... }"},
+        {"{\"weft-machine\": 1, \"note\":\n 7}", "m.json:2: machine.note: expected a text"},
+        {"{\"weft-machine\": 1, \"system\": {\"kernel\": \"}\", \"arch\": {\"unknown\":\n\"]\"},\n"
+         "\"cpu_family\":\n4097}}",
+         "m.json:4: system.cpu_family: 4097 is outside 0..4096"},
+        {"{\"weft-machine\": 1, \"system\": {\"cpu_family\": -1}}",
+         "m.json:1: system.cpu_family: -1 is outside 0..4096"},
+        {"{\"weft-machine\": 1, \"system\": {\"cpu_family\": 1.5}}",
+         "m.json:1: system.cpu_family: expected a whole number or {\"unknown\": \"why\"}"},
+        {"{\"weft-machine\": 1, \"system\": {\"kernel\": 6}}",
+         "m.json:1: system.kernel: expected a text or {\"unknown\": \"why\"}"},
+        {"{\"weft-machine\": 1, \"system\": {\"as_root\":\n\n 1}}",
+         "m.json:3: system.as_root: expected true, false or {\"unknown\": \"why\"}"},
+        {"{\"weft-machine\": 1,\n\"p2p\": [{\"a\": 0, \"b\": 1,\n\"write\": [\"ok\"]}]}",
+         "m.json:3: p2p[0].write: expected a text or {\"unknown\": \"why\"}"},
+        {"{\"weft-machine\": 1,\n\"p2p\": [{\"a\": 0, \"b\": 1,\n\"kind\": {\"x\": [1, {}]}, \"d\": 1}]}",
+         "m.json:3: p2p[0].kind: there is no such fact"},
+        {"{\"weft-machine\": 0}",
+         "m.json:1: the file has format version 0, this weft reads version 1: no such version was ever "
+         "written"},
+        {"{\"weft-machine\": 1, \"weft-machine\": 1}", "m.json:1: duplicate object key"},
+        {"{\"weft-machine\": 1,\n\n\"qqqqqqqq\": []}",
+         "m.json:3: machine.qqqqqqqq: there is no such list"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct machine *m = NULL;
+        assert_int_equal(machine_parse(rows[i].text, strlen(rows[i].text), "m.json", &m),
+                         WEFT_ERR_ARGUMENT);
+        if (strncmp(weft_last_error(), rows[i].message, strlen(rows[i].message)) != 0)
+            fail_msg("\"%s\", expected \"%s\"", weft_last_error(), rows[i].message);
+    }
+}
+
+/* The ends of a range, and a word that begins another one. */
+static void test_words_and_ranges(void **state)
+{
+    static const struct {
+        const char *place, *value;
+        bool good;
+    } rows[] = {
+        {"system.cpu_family", "4096", true},    {"system.cpu_family", "4097", false},
+        {"system.cpu_family", "0", true},       {"system.cpu_family", "-1", false},
+        {"system.cpu_family", "", false},       {"system.cpu_family", "0x10", true},
+        {"system.cpu_family", "9x", false},     {"system.as_root", "true", true},
+        {"system.as_root", "false", true},      {"system.as_root", "2", false},
+        {"system.iommu_mode", "off", true},     {"system.iommu_mode", "of", false},
+        {"system.iommu_mode", "", false},       {"system.iommu_mode", "offpassthrough", false},
+        {"system.iommu_mode", "ff", false},     {"systems.iommu_mode", "off", false},
+        {"system[0].iommu_mode", "off", false}, {"gpus[0]ecc", "yes", false},
+        {"gpus[].ecc", "yes", false},           {"gpus[0x0].ecc", "yes", false},
+        {"links[3].mbps", "5", true},           {"links[99].mbps", "5", false},
+        {"links[-1].mbps", "5", false},
+    };
+    struct machine *m;
+    assert_int_equal(machine_synthetic("2 a100, nvlink pairs", &m), WEFT_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        weft_status status = machine_set(m, rows[i].place, rows[i].value, true);
+        if ((status == WEFT_OK) != rows[i].good)
+            fail_msg("%s %s: %s", rows[i].place, rows[i].value, weft_last_error());
+    }
+    assert_true(number_is(m->system.cpu_family, 16));
+    assert_true(number_is(m->system.as_root, 0));
+    assert_int_equal(machine_set(m, "system.cpu_family", "4097", false), WEFT_OK);
+    assert_int_equal(machine_set(m, "system.iommu_mode", "of", false), WEFT_OK);
+    assert_int_equal(machine_set(m, "system.arch", "unknown", true), WEFT_OK);
+    assert_string_equal(m->system.arch.why, "set to unknown");
+    machine_disbelieve(m);
+    assert_string_equal(m->system.cpu_family.why, "4097 was read, which is outside 0..4096");
+    assert_string_equal(m->system.iommu_mode.why,
+                        "\"of\" was read, which is none of the known words");
+    assert_false(m->system.cpu_family.known || m->system.iommu_mode.value);
+    assert_int_equal(machine_set(m, "system.cpu_family", "4096", true), WEFT_OK);
+    machine_disbelieve(m);
+    assert_true(number_is(m->system.cpu_family, 4096));
+    machine_free(m);
+}
+
+static void test_nearest(void **state)
+{
+    const char *const names[] = {"index", NULL, "memory", "ecc", "mig"};
+    assert_string_equal(machine_nearest("memroy", names, 5), "memory");
+    assert_string_equal(machine_nearest("xecc", names, 5), "ecc");
+    assert_string_equal(machine_nearest("ec", names, 5), "ecc");
+    assert_string_equal(machine_nearest("mix", names, 5), "mig");
+    assert_null(machine_nearest("xyz", names, 5));
+    assert_null(machine_nearest("xy", names, 5));
+    assert_null(machine_nearest("xcx", names, 4)); /* of three letters one may differ */
+}
+
+/* A copy has memory of its own for every text and reason. */
+static void test_copy(void **state)
+{
+    struct machine *m;
+    assert_int_equal(machine_synthetic("3 a100, nvlink mesh, nic per gpu, 1 disk", &m), WEFT_OK);
+    m->note = "a note";
+    number_unknown(m, &m->gpus[2].ecc, "why a number");
+    text_unknown(m, &m->gpus[1].uuid, "why a text");
+    struct machine *copy = machine_copy(m);
+    char *one = machine_format(m, false);
+    machine_free(m);
+    char *two = machine_format(copy, false);
+    assert_string_equal(one, two);
+    assert_string_equal(copy->gpus[2].ecc.why, "why a number");
+    assert_string_equal(copy->note, "a note");
+    free(one);
+    free(two);
+    machine_free(copy);
+}
+
 /* Every prefix of a file is refused, never misread. */
 static void test_cut_off(void **state)
 {
@@ -146,6 +262,8 @@ int main(void)
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_live_round_trip),
         cmocka_unit_test(test_anonymous),  cmocka_unit_test(test_bad_input),
         cmocka_unit_test(test_cut_off),    cmocka_unit_test(test_set),
+        cmocka_unit_test(test_lines),      cmocka_unit_test(test_words_and_ranges),
+        cmocka_unit_test(test_nearest),    cmocka_unit_test(test_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

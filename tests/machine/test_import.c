@@ -77,6 +77,44 @@ static void test_addresses(void **state)
     }
 }
 
+/* Lists of CPUs over words, numbers at the ends of their range, lines too long. */
+static void test_parts(void **state)
+{
+    struct machine *m = machine_new("test");
+    const uint32_t words[3] = {0xc0000005u, 0x00000001u, 0x80000000u};
+    int64_t value;
+    assert_string_equal(import_cpu_list(m, words, 3), "0,2,30-32,95");
+    assert_string_equal(import_cpu_list(m, words, 1), "0,2,30-31");
+    assert_string_equal(import_cpu_list(m, words, 0), "");
+    assert_true(import_number("-3", -3, 7, &value) && value == -3);
+    assert_true(import_number("7", -3, 7, &value) && value == 7);
+    assert_true(import_number("0x10", 0, 16, &value) && value == 16);
+    assert_false(import_number("8", -3, 7, &value));
+    assert_false(import_number("-4", -3, 7, &value));
+    assert_false(import_number("7x", -3, 7, &value));
+    assert_false(import_number("", -3, 7, &value));
+    assert_false(import_number("-", -3, 7, &value));
+    assert_false(import_number(" 7", -3, 7, &value));
+    assert_false(import_number("99999999999999999999", 0, INT64_MAX, &value));
+    machine_free(m);
+    static char text[20000];
+    static const char smi[] = "        GPU0    CPU Affinity\nGPU0     X      0-3\n";
+    struct machine *read;
+    for (int length = 16383; length <= 16384;
+         length++) { /* with a line behind that is as long as may be, and longer */
+        memcpy(text, smi, sizeof smi);
+        memset(text + sizeof smi - 1, ' ', (size_t)length);
+        text[sizeof smi - 1 + (size_t)length] = '\0';
+        if (length == 16384) {
+            is_refused(text, "x:1: a line is longer than 16384 characters");
+            continue;
+        }
+        assert_int_equal(import_any(text, strlen(text), "x", &read), WEFT_OK);
+        assert_int_equal(read->n_gpus, 1);
+        machine_free(read);
+    }
+}
+
 static void test_smi(void **state)
 {
     struct machine *m = load("smi-nics.txt");
@@ -504,10 +542,10 @@ static void test_without_expat(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_smi),           cmocka_unit_test(test_smi_forms),
-        cmocka_unit_test(test_smi_routes),    cmocka_unit_test(test_smi_recorded),
-        cmocka_unit_test(test_smi_refused),   cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_smi),           cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_smi_forms),     cmocka_unit_test(test_smi_routes),
+        cmocka_unit_test(test_smi_recorded),  cmocka_unit_test(test_smi_refused),
+        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_addresses),
 #ifdef WITH_XML
         cmocka_unit_test(test_nccl_dump),     cmocka_unit_test(test_nccl_by_hand),
         cmocka_unit_test(test_hwloc),         cmocka_unit_test(test_hwloc_old),

@@ -336,6 +336,33 @@ static void test_xids(void **state)
                " SUBSYSTEM=pci\n"
                "4,2,199999000000,-;NVRM: Xid (PCI:0000:10:00): 45, pid=9\n",
                48, 2, WEIGHT_SLOW);
+    /* the time of a line of syslog, of an hour ago; a line without a time, one of the future */
+    static const struct {
+        const char *line, *when;
+    } times[] = {
+        {"<4>[196399.5] NVRM: Xid (PCI:0000:10:00): 79, x\n",
+         "the last of the hardware 1 h ago: Xid (PCI:0000:10:00): 79, x"},
+        {"4,1,192800000000,-;NVRM: Xid (PCI:0000:10:00): 79, x\n",
+         "the last of the hardware 2 h ago: "},
+        {"NVRM: Xid (PCI:0000:10:00): 79, x\n", "the last of the hardware at an unknown time: "},
+        {"4,1,900000000000,-;NVRM: Xid (PCI:0000:10:00): 79, x\n",
+         "the last of the hardware at an unknown time: "},
+        {"NVRM: Xid (PCI:0000:10:00): 31, x\n",
+         "the last at an unknown time: Xid (PCI:0000:10:00): 31, x"},
+    };
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        static struct diagnosis d;
+        put_text("dev/kmsg", times[i].line);
+        struct machine *m =
+            machine_read_live(&(struct machine_source){.root = root, .gpus = true, .here = true});
+        doctor_examine(m, &d);
+        const struct finding *f = find(&d, REASON_GPU_XID);
+        assert_non_null(f);
+        if (!strstr(f->evidence, times[i].when))
+            fail_msg("\"%s\" lacks \"%s\"", f->evidence, times[i].when);
+        findings_free(&d.findings);
+        machine_free(m);
+    }
     /* of no GPU here, of a switch, and what only mentions one */
     expect_xid("4,1,1,-;NVRM: Xid (PCI:0000:99:00): 79, GPU has fallen off the bus\n"
                "3,9,1,-;nvidia-nvswitch0: SXid (PCI:0000:10:00.0): 12028, Non-fatal\n"

@@ -338,12 +338,54 @@ static void test_gain(void **state)
     machine_free(m);
 }
 
+/* What is told twice counts once, unless it weighs more; what was merged is empty. */
+static void test_merge(void **state)
+{
+    struct findings to = {.place = "a", .path = "p", .ways = 6}, from = {.place = "b"};
+    for (int i = 0; i < 40; i++) /* more than the first room */
+        assert_non_null(finding_add(&to, REASON_GPU_ECC, WEIGHT_SLOW, "7", "%d errors", i));
+    assert_null(finding_add(&to, REASON_GPU_ECC, WEIGHT_SLOW, "7", "39 errors"));
+    assert_null(finding_add(&to, REASON_GPU_ECC, WEIGHT_NOTE, "7", "39 errors"));
+    assert_false(findings_turn_off(&to, 6));
+    assert_non_null(finding_add(&from, REASON_GPU_ECC, WEIGHT_SLOW, NULL, "39 errors"));
+    assert_non_null(finding_add(&from, REASON_GPU_ECC, WEIGHT_SLOW, NULL, "40 errors"));
+    assert_non_null(finding_add(&from, REASON_GPU_XID, WEIGHT_SLOW, NULL, "39 errors"));
+    findings_merge(&to, &from);
+    assert_int_equal(from.n, 0);
+    assert_null(from.list);
+    assert_int_equal(to.n, 42);
+    assert_string_equal(to.list[40].evidence, "40 errors");
+    assert_string_equal(to.list[40].place, "b");
+    assert_string_equal(to.list[39].place, "a");
+    assert_true(findings_have(&to, REASON_GPU_XID));
+    assert_false(findings_have(&to, REASON_GPU_ROWS));
+    assert_non_null(strstr(to.list[3].remedy, "-i 7"));
+    struct finding *off = finding_add(&to, REASON_GPU_ECC, WEIGHT_OFF, "7", "39 errors");
+    assert_non_null(off); /* weighs more */
+    assert_true(findings_turn_off(&to, 2));
+    assert_false(findings_turn_off(&to, 1));
+    finding_repair(off, "set %d", 1);
+    finding_repair(off, "set %d", 2);
+    assert_string_equal(off->repair, "set 1; set 2");
+    finding_repair(off, "%400s|", "x"); /* is cut, and what follows is left out */
+    size_t full = strlen(off->repair);
+    finding_repair(off, "set 3");
+    assert_int_equal(strlen(off->repair), full < sizeof off->repair - 1 ? full + 7 : full);
+    finding_remedy(off, "reset {dev} and {dev}!", "gpu7");
+    assert_string_equal(off->remedy, "reset gpu7 and gpu7!");
+    finding_repair(NULL, "nothing");
+    finding_remedy(NULL, "nothing", "");
+    findings_free(&to);
+    assert_null(to.list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_reached), cmocka_unit_test(test_each_has_a_case),
         cmocka_unit_test(test_codes_unique), cmocka_unit_test(test_good_pair),
         cmocka_unit_test(test_gain),         cmocka_unit_test(test_proven_mapping),
+        cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,9 @@ add_dependencies(test_gpu_relay fakecuda)
 
 weft_unit_test(gpu_ways SOURCES test_gpu_ways.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_ways fakecuda fakenvml)
+target_compile_definitions(test_gpu_ways PRIVATE
+                           GOLDEN="${CMAKE_CURRENT_SOURCE_DIR}/golden/gpu_ways.txt")
+weft_unit_test(gpu_proof_cache SOURCES test_gpu_proof_cache.c)
 weft_unit_test(gpu_stripe SOURCES test_gpu_stripe.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_stripe fakecuda fakenvml)
 set_tests_properties(unit.gpu_stripe PROPERTIES LABELS "unit;long")

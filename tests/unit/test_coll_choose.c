@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "tests/golden.h"
+
 static struct coll_question ask(enum coll_what what, int members, uint64_t bytes)
 {
     return (struct coll_question){what, members, bytes,         COLL_WIDE_SET, false,
@@ -321,6 +323,45 @@ static void costs(void **state)
         }
 }
 
+/* What is chosen, and what each way costs by the model, is what golden/coll_choose.txt says. */
+static void as_written(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {
+        1, 4095, 48 << 10, (1 << 20) + 24, 40 << 20, (uint64_t)3 << 30};
+    static const int members[] = {1, 2, 3, 7, 64};
+    static char text[1 << 18];
+    struct coll_rates measured = coll_rates_built_in;
+    size_t used = 0;
+    measured.estimates = 0;
+    for (int what = 0; what < COLL_WHATS; what++)
+        for (size_t m = 0; m < 5; m++)
+            for (size_t b = 0; b < 6; b++) {
+                struct coll_question q = ask((enum coll_what)what, members[m], sizes[b]);
+                used += (size_t)snprintf(text + used, sizeof text - used, "%d of %d, %llu:", what,
+                                         q.members, (unsigned long long)q.bytes);
+                for (int way = -1; way <= COLL_WAY_COPIES + 1; way++) {
+                    q.lines = true;
+                    used += (size_t)snprintf(text + used, sizeof text - used, " %.4g",
+                                             coll_cost(&q, &measured, (enum coll_way)way));
+                }
+                for (int k = 0; k < 4; k++) {
+                    q.lines = k == 1;
+                    q.direct = k < 2;
+                    q.strided = k == 2;
+                    q.most_blocks = k == 3 ? 5 : 64;
+                    q.set_bytes = k == 3 ? COLL_NARROW_SET : COLL_WIDE_SET;
+                    struct coll_choice c = coll_choose(&q, &measured);
+                    used += (size_t)snprintf(
+                        text + used, sizeof text - used, "; %d %llu %ux%u %u %d %.4g", (int)c.way,
+                        (unsigned long long)c.bytes, c.blocks, c.threads, c.chunks, c.phases, c.us);
+                }
+                used += (size_t)snprintf(text + used, sizeof text - used, "; %.4g\n",
+                                         coll_floor(&q, &measured));
+            }
+    golden_is(GOLDEN, text);
+}
+
 /* Areas of teams lie one behind the other. */
 static void areas(void **state)
 {
@@ -338,7 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes),   cmocka_unit_test(lines),        cmocka_unit_test(no_sms),
         cmocka_unit_test(scratch), cmocka_unit_test(every_answer), cmocka_unit_test(costs),
-        cmocka_unit_test(areas),
+        cmocka_unit_test(areas),   cmocka_unit_test(as_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,11 +8,16 @@
 
 #include <cmocka.h>
 
+#include "base/config.h"
+#include "gpu/gpu.h"
 #include "gpu/links.h"
+#include "gpu/stripe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/golden.h"
 
 #define CUBE                                                                                       \
     "0-1:1,0-2:1,0-3:2,0-4:2,1-2:2,1-3:1,1-5:2,2-3:1,2-6:2,3-7:2,4-5:1,4-6:1,4-7:2,5-6:2,5-7:1,6-7:1"
@@ -276,9 +281,83 @@ static void what_is_read(void **state)
     unsetenv("FAKE_CUDA_NO_PEER");
 }
 
+/* How many ways WEFT_STRIPES may ask for; one, or a PE alone, needs nothing of them. */
+static void numbers_of_ways(void **state)
+{
+    static const struct {
+        const char *wanted;
+        int pes;
+        weft_status status;
+        bool made;
+    } rows[] = {{"-1", 2, WEFT_ERR_CONFIG, false}, {"9", 2, WEFT_ERR_CONFIG, false},
+                {"8", 2, WEFT_OK, true},           {"0", 2, WEFT_OK, true},
+                {"1", 2, WEFT_OK, false},          {"2", 1, WEFT_OK, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct boot boot = {.npes = 2, .local_npes = rows[i].pes};
+        static struct gpu gpu;
+        gpu.boot = &boot;
+        setenv("WEFT_STRIPES", rows[i].wanted, 1);
+        config_reset();
+        assert_int_equal(gpu_stripes_start(&gpu), rows[i].status);
+        assert_int_equal(gpu.stripes != NULL, rows[i].made);
+        gpu_stripes_stop(&gpu);
+        assert_null(gpu.stripes);
+    }
+    unsetenv("WEFT_STRIPES");
+    config_reset();
+}
+
+/* All ways and thirds of made machines, as golden/gpu_ways.txt has them: joins of every kind at random. */
+static void as_written(void **state)
+{
+    (void)state;
+    static char text[1 << 17];
+    size_t used = 0;
+    uint32_t random = 1;
+    for (int n = 2; n <= 7; n++) {
+        struct gpu_links links = {.n = n};
+        for (int i = 0; i < n * n; i++) {
+            random = random * 1664525 + 1013904223;
+            int a = i / n, b = i % n, kind = (int)(random >> 16) % 7;
+            enum gpu_wires wires = kind < 5 ? (enum gpu_wires)kind : GPU_WIRES_OWN;
+            if (a != b)
+                links.join[a][b] = (struct gpu_join){
+                    wires, wires == GPU_WIRES_OWN ? 1 + (int)(random >> 24) % 4 : 0};
+        }
+        if (n == 5)
+            strcpy(links.unknown, "nobody was asked");
+        for (int a = n == 2 ? -1 : 0; a < n + (n == 2); a++)
+            for (int b = n == 2 ? -1 : 0; b < n + (n == 2); b++)
+                for (int k = 0; k < 3; k++) {
+                    struct gpu_ways ways;
+                    gpu_ways_find(&links, a, b, k == 2 ? 3 : GPU_WAYS_MOST, k == 1, &ways);
+                    if (!k)
+                        used += (size_t)snprintf(text + used, sizeof text - used, "\n%d %d %d:", n,
+                                                 a, b);
+                    used += (size_t)snprintf(text + used, sizeof text - used, " | %s", ways.text);
+                    if (a < 0 || b < 0 || a >= n || b >= n ||
+                        !gpu_ways_add_host(&links, a, b, k == 1, &ways))
+                        continue;
+                    used += (size_t)snprintf(text + used, sizeof text - used, " + %s", ways.text);
+                }
+        int third[GPU_LINKS_MOST][GPU_LINKS_MOST];
+        for (int all = 0; all < 2; all++) {
+            gpu_thirds_divide(&links, all ? 0xffff : 0xfff6, all, third);
+            used += (size_t)snprintf(text + used, sizeof text - used, "\nthirds %d:", n);
+            for (int i = 0; i < (n + 1) * (n + 1); i++)
+                used += (size_t)snprintf(text + used, sizeof text - used, " %d",
+                                         third[i / (n + 1)][i % (n + 1)]);
+        }
+        used += (size_t)snprintf(text + used, sizeof text - used, "\n");
+    }
+    golden_is(GOLDEN, text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_written), cmocka_unit_test(numbers_of_ways),
         cmocka_unit_test(which_ways), cmocka_unit_test(beside_nvlink),
         cmocka_unit_test(thirds),     cmocka_unit_test(thirds_of_a_cube),
         cmocka_unit_test(disjoint),   cmocka_unit_test(what_is_read),

@@ -158,6 +158,61 @@ static void missing_thread_ends_in_timeout(void **state)
     config_reset();
 }
 
+static pthread_barrier_t all_closed;
+
+/* A job that fails while some wait, and then another one, when all have left the first. */
+static void *failing_once(void *argument)
+{
+    struct member *member = argument;
+    struct boot *boot;
+    EXPECT(boot_open(&boot, member->group, member->pe) == WEFT_OK);
+    EXPECT(boot->ops->barrier(boot) == WEFT_OK);
+    if (boot->pe == 4)
+        (boot->ops->fail)(boot, WEFT_ERR_SYSTEM, "as meant");
+    else
+        EXPECT(boot->ops->barrier(boot) == WEFT_ERR_SYSTEM);
+    EXPECT(strcmp(weft_last_error(), "as meant") == 0 || boot->pe == 4);
+    (boot->ops->fail)(boot, WEFT_ERR_BOOT, "another reason"); /* the first one stays */
+    EXPECT(boot->ops->check(boot) == WEFT_ERR_SYSTEM);
+    int taken = 5;
+    EXPECT(boot->ops->share_fd(boot, 0, STDERR_FILENO, &taken) == WEFT_ERR_SYSTEM && taken == -1);
+    boot->ops->close(boot, false);
+    pthread_barrier_wait(&all_closed);
+    EXPECT(boot_open(&boot, member->group, member->pe) == WEFT_OK);
+    EXPECT(boot->ops->check(boot) == WEFT_OK);
+    exchange(member, boot);
+    share(member, boot);
+    EXPECT(boot->ops->barrier(boot) == WEFT_OK);
+    boot->ops->close(boot, true);
+    return NULL;
+}
+
+static void a_failed_job_leaves_nothing_to_the_next(void **state)
+{
+    struct member members[PES];
+    pthread_barrier_init(&all_closed, NULL, PES);
+    run_group(failing_once, members, PES);
+    pthread_barrier_destroy(&all_closed);
+}
+
+/* Who comes late to a job that has failed is told; when all have come and gone, the next job begins. */
+static void late_ones_are_told(void **state)
+{
+    weft_group *group;
+    struct boot *boot;
+    assert_int_equal(weft_group_create(2, &group), WEFT_OK);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(boot_open(&boot, group, 0), WEFT_OK);
+        assert_int_equal(boot->ops->check(boot), WEFT_OK);
+        boot->ops->close(boot, false);
+        assert_int_equal(boot_open(&boot, group, 1), WEFT_OK);
+        assert_int_equal(boot->ops->check(boot), WEFT_ERR_PEER_DEAD);
+        assert_string_equal(weft_last_error(), "PE 0 (a thread) left the job before weft_finalize");
+        boot->ops->close(boot, true);
+    }
+    weft_group_destroy(group);
+}
+
 static void *mismatching(void *argument)
 {
     struct member *member = argument;
@@ -186,6 +241,10 @@ static void wrong_arguments_are_refused(void **state)
     assert_int_equal(weft_group_create(0, &group), WEFT_ERR_ARGUMENT);
     assert_null(group);
     assert_int_equal(weft_group_create(1, NULL), WEFT_ERR_ARGUMENT);
+    assert_int_equal(weft_group_create(4097, &group), WEFT_ERR_ARGUMENT);
+    assert_null(group);
+    assert_int_equal(weft_group_create(4096, &group), WEFT_OK);
+    weft_group_destroy(group);
     assert_int_equal(weft_group_create(2, &group), WEFT_OK);
     struct boot *boot, *second;
     assert_int_equal(boot_open(&boot, group, 2), WEFT_ERR_PE);
@@ -216,6 +275,8 @@ static void alone_is_a_job_of_one(void **state)
     assert_int_equal(boot->ops->share_fd(boot, 0, 987654, &taken), WEFT_ERR_SYSTEM);
     assert_int_equal(boot_find_nodes(boot), WEFT_OK);
     assert_int_equal(boot->nodes, 1);
+    assert_int_equal(boot->local_npes, 1);
+    assert_int_equal(boot->local_pe, 0);
     boot->ops->close(boot, true);
 }
 
@@ -226,6 +287,8 @@ int main(void)
         cmocka_unit_test(abort_ends_every_wait),
         cmocka_unit_test(missing_thread_ends_in_timeout),
         cmocka_unit_test(sizes_must_agree),
+        cmocka_unit_test(late_ones_are_told),
+        cmocka_unit_test(a_failed_job_leaves_nothing_to_the_next),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(alone_is_a_job_of_one),
     };

@@ -224,6 +224,26 @@ static void who_is_missing_is_told(void **state)
     close_star(&star);
 }
 
+/* Who asks is not among them, gathering or not; and a long list ends in dots, with room for its end. */
+static void missing_ones_are_listed_as_far_as_there_is_room(void **state)
+{
+    bool in_job[60], gathering[60] = {true};
+    struct hub hub = {.n = 4, .in_job = in_job, .gathering = gathering};
+    char text[160];
+    memset(in_job, true, sizeof in_job);
+    in_job[3] = false;
+    hub_describe_missing(&hub, 1, text, sizeof text);
+    assert_string_equal(text, "PE 2, 3 (not in the job) did not reach the exchange");
+    hub_describe_missing(&hub, 0, text, sizeof text);
+    assert_string_equal(text, "PE 1, 2, 3 (not in the job) did not reach the exchange");
+    hub.n = 60;
+    in_job[3] = true;
+    hub_describe_missing(&hub, 0, text, sizeof text);
+    assert_string_equal(text,
+                        "PE 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, ... did not "
+                        "reach the exchange");
+}
+
 /* ------------------------------------------------------------------------------ descriptors */
 
 static void descriptors_go_to_all_others(void **state)
@@ -415,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_second_part_is_refused),
         cmocka_unit_test(parts_too_large_are_refused),
         cmocka_unit_test(who_is_missing_is_told),
+        cmocka_unit_test(missing_ones_are_listed_as_far_as_there_is_room),
         cmocka_unit_test(descriptors_go_to_all_others),
         cmocka_unit_test(who_has_not_joined_is_not_heard),
         cmocka_unit_test(one_joins_once_and_again_after_leaving),
