@@ -39,6 +39,7 @@ struct net_end {
                  size_t count);                           /* at all it sends */
     fi_addr_t sent_to;                                    /* of what `look` sees: end_address() */
     ssize_t (*refuse)(struct net_end *end, fi_addr_t to); /* what fi_send returns; NULL: 0 */
+    bool refuse_receives;
     struct fid_ep endpoints[END_RAILS + 1];
     int closed_count;  /* of endpoints */
     uint64_t keys[64]; /* asked for */
@@ -57,6 +58,8 @@ static ssize_t end_receive(struct fid_ep *endpoint, void *buffer, size_t bytes, 
                            fi_addr_t from, void *context)
 {
     (void)endpoint, (void)buffer, (void)bytes, (void)descriptor, (void)from;
+    if (end_here->refuse_receives)
+        return -FI_ENOMEM;
     if (end_here->posted_count > END_RECEIVES)
         abort();
     end_here->posted[end_here->posted_count++] = context;
