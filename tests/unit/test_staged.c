@@ -79,9 +79,18 @@ static int owner_count;
 int __wrap_thread_start(pthread_t *thread, void *(*run)(void *argument), void *argument);
 int __wrap_thread_start(pthread_t *thread, void *(*run)(void *argument), void *argument)
 {
-    *thread = pthread_self(); /* which pthread_join() refuses at once */
+    *thread = pthread_self();
     owners[owner_count].run = run;
     owners[owner_count++].argument = argument;
+    return 0;
+}
+
+static int joins;
+int __wrap_pthread_join(pthread_t thread, void **result);
+int __wrap_pthread_join(pthread_t thread, void **result)
+{
+    (void)thread, (void)result;
+    joins++;
     return 0;
 }
 
@@ -93,13 +102,17 @@ long __wrap_syscall(long number, ...);
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...)
 {
-    va_list arguments;
-    va_start(arguments, number);
-    _Atomic uint32_t *word = va_arg(arguments, _Atomic uint32_t *);
-    int operation = va_arg(arguments, int);
-    va_end(arguments);
+    long values[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        values[i] = va_arg(list, long);
+    va_end(list);
     if (number != SYS_futex)
-        return -1; /* membarrier */
+        return __real_syscall(number, values[0], values[1], values[2], values[3], values[4],
+                              values[5]);
+    _Atomic uint32_t *word = (_Atomic uint32_t *)(uintptr_t)values[0];
+    int operation = (int)values[1];
     last_word = word;
     if (operation == FUTEX_WAKE) {
         assert_int_equal(*word, 0);
@@ -229,8 +242,13 @@ static int shut_ends(void **context)
     (void)context;
     for (int i = 0; i < 2; i++)
         path_staged.close(states[i]);
-    for (int i = 0; i < 3; i++)
+    joins = wakes = 0;
+    for (int i = 0; i < 3; i++) {
+        staged_desk(staged_common(&worlds[i]), locals_of[i])->asleep = 1;
         path_staged.leave(worlds[i].common[PATH_STAGED]);
+        assert_int_equal(wakes, i + 1); /* the thread, which sleeps, */
+        assert_int_equal(joins, i + 1); /* and its end is waited for */
+    }
     assert_int_equal(areas_destroyed, 3);
     spare_cpus = false;
     return 0;
@@ -334,8 +352,24 @@ static void what_is_waited_for(void **context)
     path_staged.put(at(ASKER, 5), bytes, 1, true);
     run_owner(SERVER);
     assert_int_equal(channels[ASKER]->gone, 4);
+    pthread_mutex_lock(&channels[ASKER]->lock);
+    path_staged.progress(states[ASKER]); /* another moves it on */
+    assert_int_equal(channels[ASKER]->gone, 4);
+    pthread_mutex_unlock(&channels[ASKER]->lock);
     path_staged.progress(states[ASKER]);
     assert_int_equal(channels[ASKER]->gone, 5);
+    assert_int_equal(pthread_mutex_trylock(&channels[ASKER]->lock), 0);
+    pthread_mutex_unlock(&channels[ASKER]->lock);
+    /* What another context has asked is none of this one's. */
+    struct path_state *another;
+    path_staged.open(&worlds[ASKER], &another);
+    path_staged.put(at(ASKER, 5), bytes, 1, true);
+    run_owner(SERVER);
+    path_staged.progress(another);
+    assert_int_equal(channels[ASKER]->gone, 5);
+    assert_int_equal(path_staged.quiet(another), WEFT_OK);
+    assert_int_equal(steps, 2);
+    path_staged.close(another);
 }
 
 static void single_accesses(void **context)
@@ -505,11 +539,17 @@ static void the_owner_refuses(void **context)
     char sentence[256];
     strcpy(sentence, base_last_error());
     assert_memory_equal(sentence, "path staged to PE 3: ", 21);
+    assert_true(strlen(sentence) > 21);
     assert_int_equal(channels[ASKER]->broken, WEFT_ERR_ADDRESS);
     steps = 0;
     assert_int_equal(path_staged.put(at(ASKER, 8), &value, 8, true), WEFT_ERR_ADDRESS);
     assert_string_equal(base_last_error(), sentence);
     assert_int_equal(path_staged.load(at(ASKER, 8), &value, 8), WEFT_ERR_ADDRESS);
+    static unsigned char many[100000];
+    const struct path_strides strides = {.remote_step = 8, .local_step = 8, .element = 8, .n = 2};
+    assert_int_equal(path_staged.put(at(ASKER, 8), many, sizeof many, false), WEFT_ERR_ADDRESS);
+    assert_int_equal(path_staged.get(at(ASKER, 8), many, sizeof many, false), WEFT_ERR_ADDRESS);
+    assert_int_equal(path_staged.iget(at(ASKER, 8), many, &strides), WEFT_ERR_ADDRESS);
     assert_int_equal(staged_await_published(channels[ASKER], BOX_OP_PUT, 0), WEFT_ERR_ADDRESS);
     assert_int_equal(steps, 0);
     assert_int_equal(path_staged.put(at(OTHER, 8), &value, 8, true), WEFT_OK);
@@ -572,6 +612,32 @@ static void askers_take_turns(void **context)
         assert_int_equal(found[OTHER][i], i < 16 ? i : i + 16);
         assert_int_equal(found[ASKER][i], i < 16 ? i + 16 : i + 20);
     }
+}
+
+/* To the first of the node and from it. */
+static void the_first_pe(void **context)
+{
+    (void)context;
+    uint64_t value = 0x55, back = 0;
+    struct peer first = peers[ASKER];
+    struct path_choice choices[PES];
+    memset(choices, 0, sizeof choices);
+    first.pe = local_pes[FIRST];
+    path_staged.put((struct remote){&first, SEG_HEAP, 8}, &value, 8, true);
+    step_fails = WEFT_ERR_TIMEOUT;
+    worlds[ASKER].choices[0] = choices;
+    for (int pe = 0; pe < PES; pe++)
+        choices[pe].path = PATH_P2P;
+    run_owner(OTHER);
+    path_staged.progress(states[ASKER]);
+    assert_int_equal(heap[8], 0x55);
+    assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_OK);
+    path_staged.get((struct remote){&first, SEG_HEAP, 8}, &back, 8, true);
+    assert_int_equal(path_staged.fence(states[ASKER]), WEFT_ERR_TIMEOUT);
+    struct staged_channel *channel = &staged_common(&worlds[ASKER])->channels[FIRST];
+    channel->broken = WEFT_OK;
+    assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_ERR_TIMEOUT);
+    worlds[ASKER].choices[0] = NULL;
 }
 
 /* A fence waits where memory of the PE is reached otherwise too, in whatever kind. */
@@ -819,6 +885,7 @@ int main(void)
         CASE(counts_that_cannot_be),
         CASE(a_wait_fails),
         CASE(askers_take_turns),
+        CASE(the_first_pe),
         CASE(fences),
         CASE(the_channel_of_each_pe),
         CASE(a_sleeper_is_woken_once),
