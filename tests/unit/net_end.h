@@ -40,6 +40,17 @@ struct net_end {
     fi_addr_t sent_to;                                    /* of what `look` sees: end_address() */
     ssize_t (*refuse)(struct net_end *end, fi_addr_t to); /* what fi_send returns; NULL: 0 */
     bool refuse_receives;
+    struct end_access { /* remote accesses posted */
+        struct net_post *post;
+        int rail;
+        bool write;
+        const char *local;
+        uint64_t address, key;
+        size_t bytes;
+        fi_addr_t to;
+    } accesses[64];
+    int access_count;
+    ssize_t (*refuse_access)(struct net_end *end, int rail, bool write); /* NULL: taken */
     struct fid_ep endpoints[END_RAILS + 1];
     int closed_count;  /* of endpoints */
     uint64_t keys[64]; /* asked for */
@@ -90,6 +101,38 @@ static int end_close(struct fid *fid)
     return 0;
 }
 
+static ssize_t end_access(struct fid_ep *endpoint, const struct fi_msg_rma *message, bool write)
+{
+    int rail = (int)(endpoint - end_here->endpoints);
+    ssize_t error = end_here->refuse_access ? end_here->refuse_access(end_here, rail, write) : 0;
+    if (error)
+        return error;
+    if (end_here->access_count == (int)(sizeof end_here->accesses / sizeof end_here->accesses[0]))
+        abort();
+    end_here->accesses[end_here->access_count++] = (struct end_access){
+        .post = message->context,
+        .rail = rail,
+        .write = write,
+        .local = message->msg_iov->iov_base,
+        .address = message->rma_iov->addr,
+        .key = message->rma_iov->key,
+        .bytes = message->msg_iov->iov_len == message->rma_iov->len ? message->rma_iov->len : 0,
+        .to = message->addr};
+    return 0;
+}
+
+static ssize_t end_write(struct fid_ep *endpoint, const struct fi_msg_rma *message, uint64_t flags)
+{
+    (void)flags;
+    return end_access(endpoint, message, true);
+}
+
+static ssize_t end_read(struct fid_ep *endpoint, const struct fi_msg_rma *message, uint64_t flags)
+{
+    (void)flags;
+    return end_access(endpoint, message, false);
+}
+
 static int end_close_endpoint(struct fid *fid)
 {
     (void)fid;
@@ -137,6 +180,8 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
 {
     static struct fi_ops_msg messages = {
         .size = sizeof messages, .recv = end_receive, .send = end_send};
+    static struct fi_ops_rma accesses = {
+        .size = sizeof accesses, .writemsg = end_write, .readmsg = end_read};
     static struct fi_ops_mr memory = {.size = sizeof memory, .reg = end_register};
     static struct fid_domain domain = {.mr = &memory};
     static char name[] = "lo", provider[] = "tcp";
@@ -162,7 +207,8 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
     end->net.late_end = &end->net.late;
     /* One NIC more than are counted, and one peer: whoever comes to them has counted too far. */
     for (int i = 0; i <= END_RAILS; i++) {
-        end->endpoints[i] = (struct fid_ep){.fid.ops = &end_endpoint_ops, .msg = &messages};
+        end->endpoints[i] =
+            (struct fid_ep){.fid.ops = &end_endpoint_ops, .msg = &messages, .rma = &accesses};
         end->net.rails[i] = (struct net_rail){
             .info = &info, .domain = &domain, .endpoint = &end->endpoints[i], .descriptor = -1};
     }
