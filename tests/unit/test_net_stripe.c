@@ -35,6 +35,28 @@ int __wrap_net_read_rail(struct path_common *net, struct net_rail *rail)
     return drained-- > 0;
 }
 
+/* What else is told that a NIC is closed: for GPU memory of a peer, and for what is staged. */
+static struct {
+    int pe, rail;
+} lost[16];
+static int lost_count, staged_count, staged_rail;
+void __wrap_net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail);
+void __wrap_net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
+{
+    (void)net;
+    assert_true(lost_count < 16);
+    lost[lost_count].pe = peer->pe;
+    lost[lost_count++].rail = rail;
+}
+
+void __wrap_net_stage_rail_closed(struct path_common *net, int rail);
+void __wrap_net_stage_rail_closed(struct path_common *net, int rail)
+{
+    (void)net;
+    staged_count++;
+    staged_rail = rail;
+}
+
 static struct net_note notes[32]; /* sent to the peer */
 static int note_count;
 
@@ -77,7 +99,7 @@ static int open_end(void **context)
     }
     now = 1000 * 1000 * ms;
     end.net.looked_ns = end.net.peers_looked_ns = now;
-    note_count = drained = 0;
+    note_count = drained = lost_count = staged_count = 0;
     return 0;
 }
 
@@ -401,6 +423,15 @@ static void a_rail_fails(void **context)
     assert_string_equal(end.net.rails[2].cause, "pulled");
     net_stripe_advance(&end.net);
     assert_int_equal(drained, -1); /* what had come was taken */
+    assert_int_equal(staged_count, 1);
+    assert_int_equal(staged_rail, 2);
+    assert_int_equal(lost_count, END_PES);
+    for (int i = 0; i < END_PES; i++) {
+        assert_int_equal(lost[i].pe, i);
+        assert_int_equal(lost[i].rail, 2);
+    }
+    assert_false(end.net.rails[2].told);
+    lost_count = 0;
     assert_null(end.net.rails[2].endpoint);
     assert_int_equal(end.net.rails[2].under_way, 0);
     send_notes();
@@ -415,7 +446,13 @@ static void a_rail_fails(void **context)
     net_stripe_note(&end.net, &end.peers[2], &closed); /* another PE's */
     net_stripe_advance(&end.net);
     assert_int_equal(end.access_count, 4);
+    lost_count = 0;
     net_stripe_note(&end.net, peer, &closed);
+    assert_true(end.net.rails[2].told); /* to whom reads the log */
+    assert_false(end.net.rails[0].told || end.net.rails[1].told);
+    assert_int_equal(lost_count, 1);
+    assert_int_equal(lost[0].pe, 1);
+    assert_int_equal(lost[0].rail, 2);
     net_stripe_advance(&end.net);
     expect_rails(4, "1");
     assert_ptr_equal(end.accesses[4].local, local + 2 * PIECE);
@@ -628,6 +665,195 @@ static void a_slow_rail_is_tried_again(void **context)
     complete_all();
 }
 
+/* ---------------------------------------------------------------------------------------- further failures */
+
+/* The peer is asked once for a NIC, however many pieces were on it. */
+static void a_rail_is_asked_for_once(void **context)
+{
+    (void)context;
+    struct net_rail *rail = &end.net.rails[2];
+    ends.reaches = 1 << 2 | 1 << 1;
+    end.net.rails[1].refused = false;
+    end.refuse_access = refuse;
+    refusal = -FI_EAGAIN;
+    refusing = 1 << 1;
+    rail->traits.confirmed = false;
+    transfer(3 * PIECE, true, true);
+    expect_rails(0, "222");
+    refusing = 1 << 1 | 1 << 2;
+    complete(0);
+    assert_int_equal(rail->to_confirm, 1);
+    void *descriptor;
+    assert_non_null(net_rail_scratch(&end.net, rail, &descriptor));
+    strcpy(rail->cause, "x");
+    refusing = 0;
+    net_stripe_advance(&end.net);
+    assert_null(rail->endpoint);
+    assert_null(rail->memory);
+    assert_int_equal(rail->to_confirm, 0);
+    send_notes();
+    assert_int_equal(note_count, 1);
+    net_stripe_advance(&end.net);
+    assert_int_equal(end.access_count, 3);
+    net_stripe_note(&end.net, peer,
+                    &(struct net_note){.kind = NET_CLOSED_RAIL, .rail = peer->there[2]});
+    net_stripe_advance(&end.net);
+    expect_rails(3, "111");
+    for (int i = 3; i < 6; i++)
+        complete(i);
+    assert_int_equal(channel->writes, 0);
+}
+
+/* The NIC of messages: those move; a write over one that shares its end at the peer cannot go again. */
+static void messages_move_when_their_rail_is_closed(void **context)
+{
+    (void)context;
+    strcpy(end.net.rails[0].cause, "x");
+    net_stripe_advance(&end.net);
+    assert_int_equal(peer->via, 1);
+    assert_int_equal(end.peers[2].via, 1);
+    assert_null(end.net.rails[0].endpoint);
+    peer->there[2] = peer->there[1];
+    ends.reaches = 1 << 2;
+    transfer(PIECE, true, true);
+    expect_rails(0, "2");
+    strcpy(end.net.rails[2].cause, "x");
+    net_stripe_advance(&end.net);
+    assert_int_equal(peer->failed, WEFT_ERR_PATH);
+    assert_string_equal(peer->sentence, "a remote access at PE 1 failed (provider tcp on lo): x");
+    assert_int_equal(channel->writes, 0);
+}
+
+/* One that would die of it is closed when what it asked for has come, or after 300 ms. */
+static void reads_come_before_the_end(void **context)
+{
+    (void)context;
+    struct net_rail *rail = &end.net.rails[2];
+    rail->traits.dies_of_reads = true;
+    rail->reads = 1;
+    strcpy(rail->cause, "pulled");
+    for (int i = 0; i < 2; i++, net_stripe_advance(&end.net))
+        now += 100 * ms;
+    assert_non_null(rail->endpoint);
+    rail->reads = 0;
+    net_stripe_advance(&end.net);
+    assert_null(rail->endpoint);
+    assert_false(rail->kept);
+    rail = &end.net.rails[1];
+    rail->traits.dies_of_reads = true;
+    rail->reads = 1;
+    strcpy(rail->cause, "pulled");
+    for (int i = 0; i < 3; i++, net_stripe_advance(&end.net)) {
+        now += i < 2 ? 100 * ms : 99 * ms;
+        assert_non_null(rail->endpoint);
+    }
+    assert_non_null(rail->endpoint);
+    now += 1 * ms;
+    net_stripe_advance(&end.net);
+    assert_null(rail->endpoint);
+    assert_true(rail->kept);
+}
+
+static void notes_name_rails_that_there_are(void **context)
+{
+    (void)context;
+    struct net_rail *beyond = &end.net.rails[END_RAILS];
+    beyond->asked = true;
+    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_CLOSE_RAIL, .rail = END_RAILS});
+    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_HERE, .rail = END_RAILS});
+    assert_string_equal(beyond->cause, "");
+    assert_false(beyond->answered);
+    assert_int_equal(peer->wants_closed, 0);
+    net_stripe_note(&end.net, peer,
+                    &(struct net_note){.kind = NET_CLOSED_RAIL, .rail = NET_RAILS - 1});
+    assert_int_equal(peer->closed, 1 << (NET_RAILS - 1)); /* the peer may have more */
+    send_notes();
+    assert_int_equal(note_count, 0);
+    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_ASK, .rail = NET_RAILS - 1});
+    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_ASK, .rail = NET_RAILS});
+    send_notes();
+    assert_int_equal(note_count, 1);
+    assert_int_equal(notes[0].kind, NET_HERE);
+    assert_int_equal(notes[0].rail, NET_RAILS - 1);
+    strcpy(end.net.rails[1].cause, "x"); /* the first cause stays */
+    net_rail_failed(&end.net, &end.net.rails[1], peer, "pulled");
+    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_CLOSE_RAIL, .rail = 1});
+    assert_string_equal(end.net.rails[1].cause, "x");
+    peer->closed = 1 << peer->there[1] | 1 << peer->there[2];
+    net_rail_failed(&end.net, &end.net.rails[0], peer, "pulled");
+    assert_int_equal(peer->failed, WEFT_ERR_PATH);
+}
+
+/* ------------------------------------------------------------------------------------------ chunks */
+
+/* Between segments, up to the end of a chunk; each NIC has a key of its own for it. */
+static void transfers_between_segments(void **context)
+{
+    (void)context;
+    const struct peer there = {.pe = 1};
+    size_t taken = 7;
+    end.world.sizes[SEG_HEAP] = 4 * (size_t)NET_CHUNK_BYTES;
+    struct net_key *home = peer->keys[SEG_HEAP] = calloc(5, sizeof *home);
+    struct net_key *keys = peer->rail_keys[SEG_HEAP] = calloc(4 * NET_RAILS, sizeof *keys);
+    for (uint64_t chunk = 0; chunk < 4; chunk++) {
+        home[chunk] = (struct net_key){.key = 500 + chunk, .known = 1, .asked = 1};
+        for (uint64_t i = 0; i < NET_RAILS; i++)
+            keys[chunk * NET_RAILS + i] =
+                (struct net_key){.key = 600 + 10 * chunk + i, .known = 1, .asked = 1};
+    }
+    struct remote at = {(struct peer *)(uintptr_t)&there, SEG_HEAP,
+                        2 * NET_CHUNK_BYTES - PIECE - 1000};
+    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
+    assert_int_equal(taken, PIECE + 1000);
+    expect_rails(0, "01");
+    assert_int_equal(end.accesses[0].key, 501);
+    assert_int_equal(end.accesses[0].address, NET_CHUNK_BYTES - PIECE - 1000);
+    assert_int_equal(end.accesses[1].key, 610 + peer->there[1]);
+    assert_int_equal(end.accesses[1].address, NET_CHUNK_BYTES - 1000);
+    complete_all();
+    at.offset = 2 * NET_CHUNK_BYTES;
+    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST, false, &taken), WEFT_OK);
+    assert_int_equal(taken, LEAST);
+    assert_int_equal(end.accesses[0].key, 502);
+    assert_int_equal(end.accesses[0].address, 0);
+    complete_all();
+    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST - 1, true, &taken), WEFT_OK);
+    expect_rails(0, "0000"); /* too small to be spread */
+    complete_all();
+    home[2].known = 0; /* it would have nowhere to go */
+    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
+    assert_int_equal(taken, 0);
+    peer->via = 2;
+    assert_int_equal(net_stripe_move(&end.state, at, local, PIECE, true, &taken), WEFT_OK);
+    assert_int_equal(taken, PIECE);
+    expect_rails(0, "2");
+    complete_all();
+    keys[2 * NET_RAILS + peer->there[2]].known = 0;
+    assert_int_equal(net_stripe_move(&end.state, at, local, PIECE, true, &taken), WEFT_OK);
+    assert_int_equal(taken, 0);
+    assert_int_equal(end.access_count, 0);
+    peer->failed = WEFT_ERR_PATH;
+    peer->accounted = true;
+    home[2].asked = keys[2 * NET_RAILS].asked = 0;
+    taken = 7;
+    assert_int_equal(net_stripe_move(&end.state, at, local, PIECE, true, &taken), WEFT_ERR_PATH);
+    assert_int_equal(taken, 0);
+    free(home);
+    free(keys);
+}
+
+static void all_is_dropped_at_the_end(void **context)
+{
+    (void)context;
+    transfer(14 * PIECE, true, true);
+    assert_int_equal(channel->writes, 14);
+    net_stripe_close(&end.net);
+    assert_int_equal(channel->writes, 0);
+    assert_int_equal(end.net.stripes, 0);
+    for (int i = 0; i < END_RAILS; i++)
+        assert_null(end.net.rails[i].pieces.first);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_end, shut_end)
@@ -649,6 +875,12 @@ int main(void)
         CASE(a_peer_gives_a_rail_up),
         CASE(a_rail_stands_still),
         CASE(a_rail_that_moves_is_not_asked_about),
+        CASE(a_rail_is_asked_for_once),
+        CASE(messages_move_when_their_rail_is_closed),
+        CASE(reads_come_before_the_end),
+        CASE(notes_name_rails_that_there_are),
+        CASE(transfers_between_segments),
+        CASE(all_is_dropped_at_the_end),
         CASE(the_speed_is_measured),
         CASE(a_slow_rail_is_tried_again),
     };
