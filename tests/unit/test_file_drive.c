@@ -33,6 +33,8 @@ int __wrap_sched_yield(void)
     return 0;
 }
 
+static char memory[16 << 20] __attribute__((aligned(4096)));
+
 /* ------------------------------------------------------------------------------------------- the queue */
 
 static struct {
@@ -42,6 +44,7 @@ static struct {
     uint64_t chunk_ns[3];    /* for requests of 1 MiB, 4 MiB, 256 KiB; else takes_ns */
     int fails[16], short_by; /* errno of the request of that number; bytes that the last lacks */
     int queue_error;
+    bool whole;
 } queue;
 
 static weft_status queue_open(const struct opened_file *file, unsigned depth,
@@ -61,6 +64,8 @@ static void queue_give(struct file_queue *q, struct file_io *io)
 {
     (void)q;
     assert_true(queue.count < 64);
+    if (queue.whole) /* memory and file go on together */
+        assert_ptr_equal(io->address, memory + io->offset);
     io->result = (int64_t)io->bytes;
     if (queue.all < 16 && queue.fails[queue.all])
         io->result = -queue.fails[queue.all];
@@ -119,7 +124,6 @@ static const struct file_backend backend = {.name = "by hand",
 static struct opened_file file;
 static struct file_engine *engine;
 static weft_file_result result;
-static char memory[16 << 20] __attribute__((aligned(4096)));
 
 static int open_engine(void **state)
 {
@@ -132,6 +136,7 @@ static int open_engine(void **state)
     (void)state;
     memset(&queue, 0, sizeof queue);
     queue.takes_ns = ms;
+    queue.whole = true;
     now = 1000 * 1000 * ms;
     file = (struct opened_file){.calls = &file_system_calls,
                                 .path = path,
@@ -232,6 +237,7 @@ static void of_several_transfers_the_first_failure(void **state)
                                          .offset = 100 * CHUNK * (uint64_t)i,
                                          .bytes = CHUNK,
                                          .result = &results[i]};
+    queue.whole = false;
     queue.fails[1] = EIO;
     queue.fails[2] = EFBIG;
     assert_int_equal(file_engine_run(engine, list, 3), WEFT_ERR_SYSTEM);
@@ -300,6 +306,25 @@ static void the_quickest_is_taken(void **state)
     file_tunes_free(NULL);
 }
 
+/* No trial follows one that has failed, and none is judged by it. */
+static void a_trial_fails(void **state)
+{
+    (void)state;
+    const struct file_transfer transfer = {
+        .place = {.kind = FILE_HOST, .address = memory}, .bytes = LARGE, .result = &result};
+    struct file_tunes *tunes = file_tunes_new(TRIAL);
+    for (int k = 0; k < 3; k++)
+        queue.chunk_ns[k] = 1000;
+    queue.fails[5] = EIO; /* after four of the first trial, one of the second */
+    assert_int_equal(file_engine_run_tuned(engine, tunes, 1, &transfer), WEFT_ERR_SYSTEM);
+    assert_int_equal(result.status, WEFT_ERR_SYSTEM);
+    assert_int_equal(result.error, EIO);
+    assert_int_equal(result.done, 2 * TRIAL);
+    tuned(tunes, 1, false, LARGE);
+    assert_int_equal(info.depth, FILE_DEPTH);
+    file_tunes_free(tunes);
+}
+
 /* ------------------------------------------------------------------------------------------- settings */
 
 static void what_a_program_asks_for(void **state)
@@ -362,6 +387,7 @@ int main(void)
         CASE(the_first_failure_is_told),
         CASE(of_several_transfers_the_first_failure),
         CASE(the_quickest_is_taken),
+        CASE(a_trial_fails),
         cmocka_unit_test(what_a_program_asks_for),
         cmocka_unit_test(what_a_file_lies_on),
     };
