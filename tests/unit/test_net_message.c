@@ -617,6 +617,100 @@ static void receives_are_posted(void **context)
     assert_int_equal(buffer->rail, 2);
 }
 
+/* The first answer in what was sent last. */
+static const struct net_result *answered(enum net_kind kind)
+{
+    const struct net_record *record = (const void *)(sent + sizeof(struct net_head));
+    assert_int_equal(record->kind, kind);
+    return (const void *)(record + 1);
+}
+
+/* A room here for a peer, and what it asks for of it: to the last byte, and not behind it. */
+static void rooms_and_their_lots(void **context)
+{
+    (void)context;
+    enum { ROOM = 100000 };
+    struct net_peer *peer = &end.peers[1];
+    const struct net_wanted wanted = {.token = 77, .bytes = ROOM};
+    struct net_lot lot = {.position = 16, .bytes = 24, .token = 88};
+    begin_message(&end, 1, 1, 0);
+    add((struct net_record){.kind = NET_LANDED, .segment = SEG_HEAP, .offset = 8}, &lot,
+        sizeof lot);
+    feed(&end); /* there is none yet */
+    assert_int_equal(answered(NET_DATA)->status, WEFT_ERR_ARGUMENT);
+    begin_message(&end, 1, 2, 0);
+    add((struct net_record){.kind = NET_ROOM}, &wanted, sizeof wanted);
+    feed(&end);
+    assert_int_equal(answered(NET_DATA)->token, 77);
+    const struct net_key *keys = (const void *)(answered(NET_DATA) + 1);
+    for (int i = 0; i < NET_RAILS; i++) {
+        assert_int_equal(keys[i].known, i < END_RAILS);
+        assert_int_equal(keys[i].base, 0);
+    }
+    assert_int_equal(keys[2].key, end.keys[2]);
+    assert_int_equal(peer->room_bytes, ROOM);
+    for (size_t i = 0; i < ROOM; i++)
+        peer->room[i] = (unsigned char)(i * 3 + i / 256);
+    const struct {
+        uint64_t position;
+        uint32_t bytes;
+        bool good;
+    } rows[] = {{16, 24, true},      {ROOM - 24, 24, true}, {ROOM - 23, 24, false},
+                {ROOM, 0, true},     {ROOM + 1, 0, false},  {UINT64_MAX, 2, false},
+                {0, ROOM + 1, false}};
+    uint64_t number = 2;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        unsigned char before[24];
+        memcpy(before, end.heap + 40, sizeof before);
+        lot =
+            (struct net_lot){.position = rows[i].position, .bytes = rows[i].bytes, .token = 88 + i};
+        sent_messages = 0;
+        begin_message(&end, 1, ++number, 0);
+        add((struct net_record){.kind = NET_LANDED, .segment = SEG_HEAP, .offset = 40}, &lot,
+            sizeof lot);
+        feed(&end);
+        assert_int_equal(sent_messages, !rows[i].good);
+        if (!rows[i].good)
+            assert_int_equal(answered(NET_DATA)->status, WEFT_ERR_ARGUMENT);
+        assert_memory_equal(end.heap + 40, rows[i].good ? peer->room + rows[i].position : before,
+                            rows[i].bytes < 24 ? rows[i].bytes : 24);
+        begin_message(&end, 1, ++number, 0);
+        add((struct net_record){.kind = NET_LIFT, .segment = SEG_HEAP, .offset = 200}, &lot,
+            sizeof lot);
+        feed(&end);
+        assert_int_equal(answered(NET_LIFTED)->token, 88 + i);
+        assert_int_equal(answered(NET_LIFTED)->status, rows[i].good ? WEFT_OK : WEFT_ERR_ARGUMENT);
+        if (rows[i].good)
+            assert_memory_equal(peer->room + rows[i].position, end.heap + 200, rows[i].bytes);
+    }
+    lot = (struct net_lot){.bytes = 8, .token = 5};
+    begin_message(&end, 1, ++number, 0);
+    add((struct net_record){.kind = NET_LIFT, .segment = SEG_HEAP, .offset = END_HEAP_BYTES - 7},
+        &lot, sizeof lot);
+    feed(&end);
+    assert_int_equal(answered(NET_LIFTED)->status, WEFT_ERR_ADDRESS);
+    /* Another asks: it is made once. */
+    const unsigned char *room = peer->room;
+    begin_message(&end, 1, ++number, 0);
+    add((struct net_record){.kind = NET_ROOM}, &wanted, sizeof wanted);
+    feed(&end);
+    assert_ptr_equal(peer->room, room);
+}
+
+static void records_of_an_unknown_kind(void **context)
+{
+    (void)context;
+    begin_message(&end, 1, 1, 0);
+    add((struct net_record){.kind = 99, .bytes = 8}, "12345678", 8);
+    add_put(64, 77); /* what is behind it goes on */
+    feed(&end);
+    const struct net_result *result = answered(NET_DATA);
+    assert_int_equal(result->token, 0);
+    assert_true(result->status < 0);
+    assert_memory_equal(result + 1, "a message has a record of the unknown kind 99", 45);
+    assert_int_equal(word_at(&end, 64), 77);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_end, shut_end)
@@ -643,6 +737,8 @@ int main(void)
         CASE(the_gpu_fails),
         CASE(receives_that_cannot_be_posted),
         CASE(receives_are_posted),
+        CASE(rooms_and_their_lots),
+        CASE(records_of_an_unknown_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
