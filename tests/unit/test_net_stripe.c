@@ -683,8 +683,9 @@ static void a_rail_is_asked_for_once(void **context)
     refusing = 1 << 1 | 1 << 2;
     complete(0);
     assert_int_equal(rail->to_confirm, 1);
-    void *descriptor;
+    void *descriptor = &descriptor;
     assert_non_null(net_rail_scratch(&end.net, rail, &descriptor));
+    assert_null(descriptor); /* it is not registered */
     strcpy(rail->cause, "x");
     refusing = 0;
     net_stripe_advance(&end.net);

@@ -30,6 +30,20 @@ static weft_status call(const char *name, const char *more)
 }
 
 static struct gpu *sides[3], side[3], own;
+static char bytes[64];
+
+/* "" to the peer, ",get" from it; by the third GPU. */
+static const char *way(const struct gpu *gpu, const void *dst, const void *src, size_t n)
+{
+    uintptr_t to = (uintptr_t)dst - 0x100000, from = (uintptr_t)src - 0x100000;
+    bool put = to < 4096;
+    assert_ptr_equal(gpu, &side[1]);
+    assert_int_equal((put ? to : from) % 16, 8);
+    assert_true((const char *)(put ? src : dst) >= bytes &&
+                (const char *)(put ? src : dst) < bytes + 64);
+    assert_true(n == 64 || n == 4);
+    return put ? "" : ",get";
+}
 
 enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *address);
 enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *address)
@@ -42,38 +56,43 @@ enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *address)
 bool __wrap_gpu_relay_reaches(struct gpu *gpu, const void *local);
 bool __wrap_gpu_relay_reaches(struct gpu *gpu, const void *local)
 {
-    (void)gpu, (void)local;
+    assert_ptr_equal(gpu, &side[1]);
+    assert_true((const char *)local >= bytes && (const char *)local < bytes + 64);
     return reached;
 }
 
 weft_status __wrap_gpu_relay_copy_around(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                                         size_t bytes);
+                                         size_t n);
 weft_status __wrap_gpu_relay_copy_around(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                                         size_t bytes)
+                                         size_t n)
 {
-    (void)gpu, (void)lane, (void)dst, (void)src, (void)bytes;
-    return call("around", "");
+    (void)lane;
+    return call("around", way(gpu, dst, src, n));
 }
 
 weft_status __wrap_gpu_copy_plain(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                                  size_t bytes);
+                                  size_t n);
 weft_status __wrap_gpu_copy_plain(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                                  size_t bytes)
+                                  size_t n)
 {
-    (void)gpu, (void)lane, (void)dst, (void)src, (void)bytes;
-    return call("plain", "");
+    (void)lane;
+    return call("plain", way(gpu, dst, src, n));
 }
 
 weft_status __wrap_gpu_copy_peer(struct gpu *gpu, struct gpu *by, int slot, unsigned lane,
-                                 void *dst, const void *src, size_t bytes, enum gpu_manner manner);
+                                 void *dst, const void *src, size_t n, enum gpu_manner manner);
 weft_status __wrap_gpu_copy_peer(struct gpu *gpu, struct gpu *by, int slot, unsigned lane,
-                                 void *dst, const void *src, size_t bytes, enum gpu_manner manner)
+                                 void *dst, const void *src, size_t n, enum gpu_manner manner)
 {
-    (void)lane, (void)dst, (void)src, (void)bytes;
+    char more[16];
+    (void)lane;
     assert_ptr_equal(gpu, &own);
-    assert_ptr_equal(by, &side[1]);
     assert_int_equal(slot, 1);
-    return call("copy", manner == GPU_DONE ? ",done" : manner == GPU_IN_ORDER ? ",order" : "");
+    snprintf(more, sizeof more, "%s%s", way(by, dst, src, n),
+             manner == GPU_DONE       ? ",done"
+             : manner == GPU_IN_ORDER ? ",order"
+                                      : "");
+    return call("copy", more);
 }
 
 weft_status __wrap_gpu_signal(struct gpu *gpu, unsigned lane, CUdeviceptr signal, uint64_t value,
@@ -123,7 +142,6 @@ static struct gpu_window windows[2];
 static int slot_of[] = {0, 1, -1};
 static struct path_world world = {.npes = 3, .gpu = &own};
 static struct peer peer;
-static char bytes[64];
 
 static int prepare(void **state)
 {
@@ -169,14 +187,14 @@ static void puts_and_gets(void **state)
     (void)state;
     expect(path_relay.put(at(8), bytes, 64, true), WEFT_OK, "copy");
     expect(path_relay.put(at(8), bytes, 64, false), WEFT_OK, "copy,done");
-    expect(path_relay.get(at(8), bytes, 64, true), WEFT_OK, "copy");
-    expect(path_relay.get(at(8), bytes, 64, false), WEFT_OK, "copy,done");
+    expect(path_relay.get(at(8), bytes, 64, true), WEFT_OK, "copy,get");
+    expect(path_relay.get(at(8), bytes, 64, false), WEFT_OK, "copy,get,done");
     place = GPU_PLACE_PLAIN;
     expect(path_relay.put(at(8), bytes, 64, false), WEFT_OK, "plain");
     expect(path_relay.put(at(8), bytes, 64, true), WEFT_OK, "copy");
     reached = false;
     expect(path_relay.put(at(8), bytes, 64, false), WEFT_OK, "around");
-    expect(path_relay.get(at(8), bytes, 64, false), WEFT_OK, "around");
+    expect(path_relay.get(at(8), bytes, 64, false), WEFT_OK, "around,get");
 }
 
 /* The lane is waited for where a copy on it was, and the caller waits. */
@@ -230,9 +248,10 @@ static void strided_by_copies(void **state)
     (void)state;
     reached = false;
     expect(path_relay.iput(at(8), bytes, &strides), WEFT_OK, "around around around quiet,1");
-    expect(path_relay.iget(at(8), bytes, &strides), WEFT_OK, "around around around quiet,1");
+    expect(path_relay.iget(at(8), bytes, &strides), WEFT_OK,
+           "around,get around,get around,get quiet,1");
     fails = "around";
-    expect(path_relay.iget(at(8), bytes, &strides), WEFT_ERR_SYSTEM, "around");
+    expect(path_relay.iget(at(8), bytes, &strides), WEFT_ERR_SYSTEM, "around,get");
 }
 
 /* Of all third GPUs that there are, until one fails. */
@@ -280,6 +299,19 @@ static void without_a_gpu(void **state)
     assert_null(nothing);
 }
 
+/* The first of the node has its third GPU too. */
+static void the_first_of_the_node(void **state)
+{
+    uint64_t value = 1;
+    (void)state;
+    windows[0] = windows[1];
+    peer.pe = 0;
+    expect(path_relay.store(at(8), &value, 8), WEFT_OK, "access,8,1,0");
+    windows[0].relay = -1;
+    expect(path_relay.store(at(8), &value, 8), WEFT_ERR_NO_PATH, "");
+    assert_null(strstr(base_last_error(), "another kernel"));
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, prepare, finish)
@@ -287,7 +319,7 @@ int main(void)
         CASE(puts_and_gets),   CASE(puts_with_a_signal),
         CASE(single_accesses), CASE(strided_by_copies),
         CASE(a_quiet),         CASE(it_is_not_relayed_any_more),
-        CASE(without_a_gpu),
+        CASE(without_a_gpu),   CASE(the_first_of_the_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
