@@ -71,7 +71,6 @@ struct net_message *net_new_message(struct path_common *net, struct net_peer *pe
     struct net_message *message = net_take_message(net);
     if (!message)
         return NULL;
-    message->next = NULL;
     message->in_flight = message->queued = message->kept = message->probe = false;
     message->number = 0;
     message->post.kind = NET_POST_SEND;

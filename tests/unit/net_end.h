@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One end of path net, PE 0 of three, over an endpoint that keeps what is sent: for tests that
+/* One end of path net, PE 0 of three, over three NICs whose endpoints keep what is sent: for tests that
  * feed it messages. */
 #ifndef WEFT_TESTS_NET_END_H
 #define WEFT_TESTS_NET_END_H
@@ -12,7 +12,7 @@
 
 enum {
     END_PES = 3,
-    END_RAILS = 2,
+    END_RAILS = 3,
     END_HEAP_BYTES = 4096,
     END_RECEIVES = 4,
     END_SENT = 512,
@@ -24,7 +24,7 @@ struct net_end {
     struct path_world world;
     char *map[END_PES][SEG_COUNT];
     struct path_common net;
-    struct net_peer peers[END_PES];
+    struct net_peer peers[END_PES + 1]; /* one more, which is none of the job */
     struct path_state state;
     struct net_channel channels[END_PES];
     int touched[END_PES];
@@ -36,17 +36,41 @@ struct net_end {
     struct net_message *sent[END_SENT]; /* not known to have left */
     int sent_count;
     void (*look)(struct net_end *end, const unsigned char *bytes,
-                 size_t count); /* at all it sends */
-    uint64_t keys[64];          /* asked for */
+                 size_t count);                           /* at all it sends */
+    fi_addr_t sent_to;                                    /* of what `look` sees: end_address() */
+    ssize_t (*refuse)(struct net_end *end, fi_addr_t to); /* what fi_send returns; NULL: 0 */
+    bool refuse_receives;
+    struct end_access { /* remote accesses posted */
+        struct net_post *post;
+        int rail;
+        bool write;
+        const char *local;
+        uint64_t address, key;
+        size_t bytes;
+        fi_addr_t to;
+    } accesses[64];
+    int access_count;
+    ssize_t (*refuse_access)(struct net_end *end, int rail, bool write); /* NULL: taken */
+    struct fid_ep endpoints[END_RAILS + 1];
+    int closed_count;  /* of endpoints */
+    uint64_t keys[64]; /* asked for */
     int key_count;
 };
 
 static struct net_end *end_here; /* operations of libfabric have no pointer of the user */
 
+/* Of a peer over a rail of this end. */
+static fi_addr_t end_address(int pe, int rail)
+{
+    return (fi_addr_t)(10 * pe + rail);
+}
+
 static ssize_t end_receive(struct fid_ep *endpoint, void *buffer, size_t bytes, void *descriptor,
                            fi_addr_t from, void *context)
 {
     (void)endpoint, (void)buffer, (void)bytes, (void)descriptor, (void)from;
+    if (end_here->refuse_receives)
+        return -FI_ENOMEM;
     if (end_here->posted_count > END_RECEIVES)
         abort();
     end_here->posted[end_here->posted_count++] = context;
@@ -56,11 +80,15 @@ static ssize_t end_receive(struct fid_ep *endpoint, void *buffer, size_t bytes, 
 static ssize_t end_send(struct fid_ep *endpoint, const void *bytes, size_t count, void *descriptor,
                         fi_addr_t to, void *context)
 {
-    (void)endpoint, (void)descriptor, (void)to;
+    (void)endpoint, (void)descriptor;
     if (count > NET_MESSAGE_BYTES)
         abort();
+    ssize_t error = end_here->refuse ? end_here->refuse(end_here, to) : 0;
+    if (error)
+        return error;
     if (end_here->sent_count == END_SENT)
         return -FI_EAGAIN;
+    end_here->sent_to = to;
     if (end_here->look)
         end_here->look(end_here, bytes, count);
     end_here->sent[end_here->sent_count++] = context;
@@ -73,6 +101,47 @@ static int end_close(struct fid *fid)
     return 0;
 }
 
+static ssize_t end_access(struct fid_ep *endpoint, const struct fi_msg_rma *message, bool write)
+{
+    int rail = (int)(endpoint - end_here->endpoints);
+    ssize_t error = end_here->refuse_access ? end_here->refuse_access(end_here, rail, write) : 0;
+    if (error)
+        return error;
+    if (end_here->access_count == (int)(sizeof end_here->accesses / sizeof end_here->accesses[0]))
+        abort();
+    end_here->accesses[end_here->access_count++] = (struct end_access){
+        .post = message->context,
+        .rail = rail,
+        .write = write,
+        .local = message->msg_iov->iov_base,
+        .address = message->rma_iov->addr,
+        .key = message->rma_iov->key,
+        .bytes = message->msg_iov->iov_len == message->rma_iov->len ? message->rma_iov->len : 0,
+        .to = message->addr};
+    return 0;
+}
+
+static ssize_t end_write(struct fid_ep *endpoint, const struct fi_msg_rma *message, uint64_t flags)
+{
+    (void)flags;
+    return end_access(endpoint, message, true);
+}
+
+static ssize_t end_read(struct fid_ep *endpoint, const struct fi_msg_rma *message, uint64_t flags)
+{
+    (void)flags;
+    return end_access(endpoint, message, false);
+}
+
+static int end_close_endpoint(struct fid *fid)
+{
+    (void)fid;
+    end_here->closed_count++;
+    return 0;
+}
+
+static struct fi_ops end_endpoint_ops = {.size = sizeof(struct fi_ops),
+                                         .close = end_close_endpoint};
 static struct fi_ops end_close_ops = {.size = sizeof(struct fi_ops), .close = end_close};
 
 static int end_register(struct fid *domain, const void *base, size_t bytes, uint64_t access,
@@ -111,8 +180,9 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
 {
     static struct fi_ops_msg messages = {
         .size = sizeof messages, .recv = end_receive, .send = end_send};
+    static struct fi_ops_rma accesses = {
+        .size = sizeof accesses, .writemsg = end_write, .readmsg = end_read};
     static struct fi_ops_mr memory = {.size = sizeof memory, .reg = end_register};
-    static struct fid_ep endpoint = {.msg = &messages};
     static struct fid_domain domain = {.mr = &memory};
     static char name[] = "lo", provider[] = "tcp";
     static struct fi_domain_attr domain_attr = {.name = name};
@@ -135,13 +205,19 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
                                     .wake = -1};
     end->net.waiting_end = &end->net.waiting;
     end->net.late_end = &end->net.late;
-    for (int i = 0; i < END_RAILS; i++)
+    /* One NIC more than are counted, and one peer: whoever comes to them has counted too far. */
+    for (int i = 0; i <= END_RAILS; i++) {
+        end->endpoints[i] =
+            (struct fid_ep){.fid.ops = &end_endpoint_ops, .msg = &messages, .rma = &accesses};
         end->net.rails[i] = (struct net_rail){
-            .info = &info, .domain = &domain, .endpoint = &endpoint, .descriptor = -1};
-    for (int pe = 0; pe < END_PES; pe++) {
+            .info = &info, .domain = &domain, .endpoint = &end->endpoints[i], .descriptor = -1};
+    }
+    for (int pe = 0; pe <= END_PES; pe++) {
         end->peers[pe].pe = pe;
-        for (int i = 0; i < END_RAILS; i++)
+        for (int i = 0; i <= END_RAILS; i++) {
             end->peers[pe].there[i] = (uint8_t)i;
+            end->peers[pe].address[i] = end_address(pe, i);
+        }
     }
     net_derive_lines(&end->net, key);
     serve_open(&end->world, &end->net.serve);
@@ -162,7 +238,7 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
 }
 
 /* A message of `count` bytes comes over the first NIC, and all that is to be done is. */
-static void end_feed(struct net_end *end, const void *bytes, size_t count)
+static inline void end_feed(struct net_end *end, const void *bytes, size_t count)
 {
     struct net_message *message = end->posted[--end->posted_count];
     memcpy(message->bytes, bytes, count);

@@ -63,6 +63,12 @@ static const struct row {
     {"a0 b0/a0 b0", 2, "ab/ab"},
     {"a0 b0 c0/a0 b0 c0", 2, "ab/ac"},
     {"a0 b1 c1/a0 b1 c1", 2, "ab/ab"},
+    {"a0 b0/a0", 0, "a/a"},       /* the other shares the first of its own */
+    {"c0 a1 b1/a2 b2", 0, "c/b"}, /* all are nearer to the first PE: by turns */
+    {"b1 a1/b0", 0, "a/b"},
+    {"a1 b1//a0", 0, "ab/a"}, /* nearer to a PE of another node */
+    {"a0 b0 c0 d0 e0 f0 g0 h0 i0 j0", 10, "abcdefgh"},
+    {"a0 b0 c0 d0 e0 f0 g0 h0", 0, "abcdefgh"},
 };
 
 static void the_rows(void **state)

@@ -48,8 +48,21 @@ static void lengths(void **state)
     assert_int_equal(gda_record_keys(&shape), 20);
     assert_int_equal(gda_record_bytes(&shape), sizeof told);
     assert_null(fault());
-    told.record.chunks = 6;
-    assert_string_equal(fault(), "other sizes than it told before");
+    uint32_t *const sizes[] = {&told.record.each, &told.record.chunks, &told.record.chunk_bits,
+                               &told.record.relaxed};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        ++*sizes[i];
+        assert_string_equal(fault(), "other sizes than it told before");
+        --*sizes[i];
+    }
+    assert_null(fault());
+    struct gda_shape odd = shape;
+    odd.chunks = 4;
+    odd.relaxed = 0;
+    odd.adapters = 1; /* 4 keys, 2 * 4 numbers */
+    assert_int_equal(gda_record_bytes(&odd), sizeof(struct gda_record) + 12 * sizeof(uint32_t));
+    odd.chunks = 5;
+    assert_int_equal(gda_record_bytes(&odd), sizeof(struct gda_record) + 14 * sizeof(uint32_t));
 }
 
 static void addresses(void **state)
@@ -61,9 +74,22 @@ static void addresses(void **state)
     assert_non_null(fault());
     told.record.addresses[1] = (struct gda_address){.lid = 0xc000, .mtu = 1};
     assert_string_equal(fault(), "a LID that no port has");
+    told.record.addresses[1].lid = 0;
+    assert_string_equal(fault(), "a LID that no port has");
+    told.record.addresses[1].lid = 0xbfff;
+    assert_null(fault());
+    told.record.addresses[0].mtu = 0; /* of the first, though the second is right */
+    assert_string_equal(fault(), "a path MTU that does not exist");
+    told.record.addresses[0].mtu = 5;
     told.record.addresses[1] = (struct gda_address){.ethernet = 1, .mtu = 1};
     assert_string_equal(fault(), "no GID");
+    told.record.addresses[1].mac[5] = 2; /* behind the GID */
+    told.record.addresses[1].mac[0] = 2; /* its own, not of a group */
+    assert_string_equal(fault(), "no GID");
     told.record.addresses[1].gid[15] = 1;
+    assert_null(fault());
+    told.record.addresses[1].gid[15] = 0;
+    told.record.addresses[1].gid[0] = 1;
     assert_null(fault());
     told.record.addresses[1].mac[0] = 3;
     assert_string_equal(fault(), "the MAC of a group");
@@ -83,6 +109,11 @@ static void places_and_numbers(void **state)
     told.record.bases[0]++;
     assert_string_equal(fault(), "memory at addresses that do not exist");
     setup(state);
+    told.record.bases[2] = 0;
+    assert_string_equal(fault(), "memory at addresses that do not exist");
+    setup(state);
+    told.words[20] = 0xffffff;
+    assert_null(fault());
     told.words[20] = 0x1000000;
     assert_string_equal(fault(), "a number that no queue pair has");
     setup(state);
@@ -97,8 +128,25 @@ static void candidates(void **state)
     assert_null(gda_candidates_fault(&c));
     c.list[0].near = 4;
     assert_non_null(gda_candidates_fault(&c));
+    c.list[0].near = 3; /* as near as the second */
+    assert_null(gda_candidates_fault(&c));
+    c.list[1].near = 16;
+    assert_null(gda_candidates_fault(&c));
+    c.list[1].near = 17;
+    assert_non_null(gda_candidates_fault(&c));
+    c.list[1].near = 3;
+    c.list[0].near = 17;
+    assert_non_null(gda_candidates_fault(&c));
     c.list[0].near = 3;
     c.wanted = 3;
+    assert_non_null(gda_candidates_fault(&c));
+    c.wanted = -1;
+    assert_non_null(gda_candidates_fault(&c));
+    c = (struct gda_candidates){.count = 1, .wanted = 1, .list = {{1, 17}}};
+    assert_non_null(gda_candidates_fault(&c));
+    c = (struct gda_candidates){.count = GDA_CANDIDATES, .wanted = GDA_ADAPTERS_MOST};
+    assert_null(gda_candidates_fault(&c));
+    c.wanted++;
     assert_non_null(gda_candidates_fault(&c));
     c = (struct gda_candidates){.count = GDA_CANDIDATES + 1};
     assert_non_null(gda_candidates_fault(&c));

@@ -3,6 +3,8 @@
  * of what must come out, an offer or a part of the refusal. */
 #include "path/net_choose.h"
 
+#include "base/status.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -137,6 +139,7 @@ static const struct row {
     {"st", NODES, "shm", "", 0, "shm on shm reaches no other node", WEFT_ERR_CONFIG},
     {"sl", NODES, "", "", 0, "shm on shm reaches no other node", WEFT_ERR_UNSUPPORTED},
     {"sl", NODES, "", "", 0, "tcp;ofi_rxm on lo reaches no other node", WEFT_ERR_UNSUPPORTED},
+    {"Et", NODES, "", "rdmap0-dgrm", 0, "efa has no reliable datagrams", WEFT_ERR_CONFIG},
     {"E", NODES, "", "", 0, "efa has no reliable datagrams", WEFT_ERR_UNSUPPORTED},
     {"", NODES, "", "", 0, "none is offered", WEFT_ERR_UNSUPPORTED},
 };
@@ -243,6 +246,77 @@ static void several(void **state)
     }
 }
 
+static weft_status rows_for(const struct net_offer *offers, size_t count, const char *interface)
+{
+    const struct net_wish wish = {"", interface, true};
+    net_rows rows;
+    return net_choose_rows(offers, count, &wish, &rows);
+}
+
+/* Each name once, though one is a part of another; where there is no room for more, that is said, once. */
+static void names_are_listed(void **state)
+{
+    static const char *const names[] = {"eth10", "eth1", "xeth1", "eth1", "eth", "xeth1"};
+    struct net_offer offers[40];
+    (void)state;
+    for (size_t i = 0; i < 40; i++) {
+        offers_of("t", &offers[i]);
+        if (i < 6)
+            strcpy(offers[i].interface, names[i]);
+    }
+    assert_int_equal(rows_for(offers, 6, "eth7"), WEFT_ERR_CONFIG);
+    const char *list = strstr(base_last_error(), "; it offers ");
+    assert_non_null(list);
+    assert_string_equal(list, "; it offers eth10, eth1, xeth1, eth");
+    for (int i = 0; i < 40; i++)
+        snprintf(offers[i].interface, sizeof offers[i].interface, "interface-of-a-long-name-%02d",
+                 i);
+    assert_int_equal(rows_for(offers, 8, "eth7"), WEFT_ERR_CONFIG); /* 8 * 27 + 7 * 2 bytes */
+    assert_null(strstr(base_last_error(), "..."));
+    for (size_t count = 9; count <= 40; count += 31) {
+        assert_int_equal(rows_for(offers, count, "eth7"), WEFT_ERR_CONFIG);
+        const char *more = strstr(base_last_error(), ", interface-of-a-long-name-07");
+        assert_non_null(more);
+        assert_string_equal(more, ", interface-of-a-long-name-07, ...");
+    }
+}
+
+/* IPv4, IPv6, then what has no addresses of these; half the speed of the fastest is taken, less is not. */
+static void families_and_speeds(void **state)
+{
+    struct net_offer offers[4];
+    net_rows rows;
+    const struct net_wish wish = {"", "", true};
+    int taken[5] = {-7, -7, -7, -7, -7};
+    (void)state;
+    offers_of("tttt", offers);
+    for (size_t i = 0; i < 4; i++)
+        snprintf(offers[i].interface, sizeof offers[i].interface, "eth%zu", i);
+    offers[0].family = 0;
+    offers[1].family = 6;
+    net_choose_rows(offers, 2, &wish, &rows);
+    assert_int_equal(net_choose_offers(offers, 2, &wish, rows, 0, taken, 4), 1);
+    assert_int_equal(taken[0], 1);
+    net_choose_rows(offers, 3, &wish, &rows);
+    assert_int_equal(net_choose_offers(offers, 3, &wish, rows, 0, taken, 4), 1);
+    assert_int_equal(taken[0], 2);
+    offers[0].family = offers[1].family = 4;
+    offers[0].mbps = 25000;
+    offers[1].mbps = 12500;
+    offers[2].mbps = 12499;
+    assert_int_equal(net_choose_offers(offers, 4, &wish, rows, 0, taken, 4), 3);
+    assert_int_equal(taken[1], 1);
+    assert_int_equal(taken[2], 3); /* its speed is not told */
+    offers[3].down = true;
+    offers[3].mbps = 100000; /* what cannot be had makes no other slow */
+    assert_int_equal(net_choose_offers(offers, 4, &wish, rows, 0, taken, 4), 2);
+    offers[3].down = false;
+    offers[3].mbps = 0;
+    taken[1] = -7;
+    assert_int_equal(net_choose_offers(offers, 4, &wish, rows, 0, taken, 1), 1);
+    assert_int_equal(taken[1], -7);
+}
+
 static void in_words(void **state)
 {
     (void)state;
@@ -265,6 +339,8 @@ int main(void)
         cmocka_unit_test(every_row),
         cmocka_unit_test(what_all_have),
         cmocka_unit_test(several),
+        cmocka_unit_test(names_are_listed),
+        cmocka_unit_test(families_and_speeds),
         cmocka_unit_test(in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

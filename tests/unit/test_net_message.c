@@ -3,6 +3,8 @@
  * and A9). What a stranger cannot know, the word and the numbers, is right in most of these. */
 #include "unit/net_end.h"
 
+#include "base/status.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -70,12 +72,36 @@ static void feed(struct net_end *end)
 
 static struct net_end end;
 
+static uint64_t now;
+uint64_t __wrap_clock_now_ns(void);
+uint64_t __wrap_clock_now_ns(void)
+{
+    return now;
+}
+
+/* A GPU that is not done with what it was given: requests are complete when the test says so. */
+static bool gpu_works;
+static uint64_t complete;
+static weft_status gpu_status;
+weft_status __real_serve_look(struct serve *serve, uint64_t *complete);
+weft_status __wrap_serve_look(struct serve *serve, uint64_t *done);
+weft_status __wrap_serve_look(struct serve *serve, uint64_t *done)
+{
+    weft_status status = __real_serve_look(serve, done);
+    if (gpu_works)
+        *done = complete;
+    return gpu_status ? base_fail(gpu_status, "the GPU is gone") : status;
+}
+
 static int open_end(void **context)
 {
     (void)context;
     end_open(&end, key, 8);
     end.look = look;
     sent_messages = 0;
+    gpu_works = false;
+    gpu_status = WEFT_OK;
+    now = (uint64_t)1 << 40;
     return 0;
 }
 
@@ -122,7 +148,8 @@ static void drops_what_has_no_word(void **context)
 static void words_and_numbers_are_of_one_pair(void **context)
 {
     (void)context;
-    struct net_end other = end;
+    static struct net_end other;
+    other = end;
     uint64_t seen[END_PES * 6];
     int count = 0;
     for (int pe = 0; pe < END_PES; pe++) {
@@ -361,6 +388,329 @@ static void failed_receives_are_posted_again(void **context)
     assert_int_equal(end.net.failed, WEFT_OK);
 }
 
+/* Strangers are reported once, and again after 10 s. */
+static void strangers_are_reported_now_and_then(void **context)
+{
+    (void)context;
+    const uint64_t s = 1000 * 1000 * 1000, first = now;
+    const struct {
+        uint64_t later, reported;
+    } rows[] = {{0, 0}, {1, 0}, {10 * s - 1, 0}, {10 * s, 10 * s}, {20 * s - 1, 10 * s}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        now = first + rows[i].later;
+        begin_message(&end, 1, 1, 0);
+        message.head.word++;
+        feed(&end);
+        assert_int_equal(end.net.warned_ns, first + rows[i].reported);
+    }
+    assert_int_equal(end.net.strangers, 5);
+}
+
+/* Where libfabric tells addresses a message comes from that of its sender; some providers tell it of each. */
+static void senders_have_their_addresses(void **context)
+{
+    (void)context;
+    const struct {
+        fi_addr_t source;
+        bool known, taken;
+    } rows[] = {{FI_ADDR_NOTAVAIL, false, true},   {FI_ADDR_NOTAVAIL, true, false},
+                {end_address(1, 0), false, true},  {end_address(1, 0), true, true},
+                {end_address(1, 1), false, false}, {end_address(2, 0), false, false}};
+    uint64_t taken = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        end.net.rails[0].traits.knows_sources = rows[i].known;
+        begin_message(&end, 1, taken + 1, 0);
+        struct net_message *buffer = end.posted[--end.posted_count];
+        memcpy(buffer->bytes, &message, message.head.bytes);
+        net_message_came(&end.net, buffer, message.head.bytes, rows[i].source);
+        taken += rows[i].taken;
+        assert_int_equal(end.peers[1].handled, taken);
+        assert_int_equal(end.net.strangers, i + 1 - taken);
+        assert_int_equal(end.posted_count, END_RECEIVES);
+    }
+    /* PE 0, this one, sends itself nothing; its number is one all the same. */
+    begin_message(&end, 0, 1, 0);
+    end.net.rails[0].traits.knows_sources = false;
+    feed(&end);
+    assert_int_equal(end.peers[0].handled, 1);
+    begin_message(&end, END_PES, 1, 0);
+    feed(&end);
+    assert_int_equal(end.peers[END_PES].handled, 0);
+}
+
+static int free_count(void)
+{
+    int n = 0;
+    for (struct net_message *m = end.net.free_messages; m; m = m->next)
+        n++;
+    return n;
+}
+
+/* What went again after a rail had failed is carried out once, and tells again how far this end is. */
+static void what_comes_twice_is_carried_out_once(void **context)
+{
+    (void)context;
+    const uint64_t one = 1;
+    const struct net_atomic atomic = {.value = 1};
+    uint64_t before = word_at(&end, 64);
+    int left = free_count();
+    const struct net_record add_one = {
+        .kind = NET_ATOMIC, .segment = SEG_HEAP, .amo = WEFT_AMO_ADD, .width = 8, .offset = 64};
+    const uint64_t numbers[] = {1, 1, 3, 3, 2, 2, 3, 1};
+    const uint64_t sums[] = {1, 1, 1, 1, 3, 3, 3, 3};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        begin_message(&end, 1, numbers[i], NET_TELL);
+        add(add_one, &atomic, sizeof atomic);
+        sent_messages = 0;
+        feed(&end);
+        assert_int_equal(word_at(&end, 64), before + sums[i] * one);
+        assert_int_equal(end.peers[1].handled, sums[i]);
+        assert_int_equal(sent_messages, i != 2); /* the early one tells when its turn comes */
+    }
+    net_forget_kept(&end.net, &end.peers[1]);
+    assert_int_equal(free_count(), left + END_REQUESTS);
+}
+
+static void answers_are_numbered_by_themselves(void **context)
+{
+    (void)context;
+    int left = free_count();
+    for (uint64_t number = 3; number > 0; number--) {
+        begin_message(&end, 1, number, NET_ANSWERS);
+        feed(&end);
+        assert_int_equal(end.peers[1].answers_came, number == 1 ? 3 : 0);
+        assert_int_equal(end.peers[1].begun, 0);
+    }
+    assert_int_equal(free_count(), left);
+    assert_int_equal(end.net.strangers, 0);
+}
+
+/* What tells that messages have arrived lets go of them, and that the peer is there. */
+static void what_has_arrived_goes_no_more(void **context)
+{
+    (void)context;
+    int kept = 0;
+    end.peers[1].stood_ns = 5;
+    begin_message(&end, 1, 1, 0);
+    message.head.handled += 2;
+    feed(&end);
+    assert_int_equal(end.peers[1].done, 2);
+    assert_int_equal(end.peers[1].stood_ns, 0);
+    for (const struct net_message *m = end.peers[1].kept; m; m = m->next_kept)
+        kept++;
+    assert_int_equal(kept, END_REQUESTS - 2);
+    begin_message(&end, 1, 2, 0);
+    message.head.handled += 1; /* written before, and came later */
+    feed(&end);
+    assert_int_equal(end.peers[1].done, 2);
+}
+
+/* A probe has number 0, is answered at once, and moves nothing. */
+static void a_probe_has_no_number(void **context)
+{
+    (void)context;
+    const struct net_note note = {.kind = NET_PROBE};
+    begin_message(&end, 1, 0, 0);
+    add((struct net_record){.kind = NET_NOTE}, &note, sizeof note);
+    feed(&end);
+    assert_int_equal(sent_messages, 1);
+    const struct net_note *answer =
+        (const void *)(sent + sizeof(struct net_head) + sizeof(struct net_record));
+    assert_int_equal(answer->kind, NET_ALIVE);
+    assert_int_equal(end.peers[1].handled, 0);
+    begin_message(&end, 1, 1, 0); /* with a number it is none */
+    add((struct net_record){.kind = NET_NOTE}, &note, sizeof note);
+    feed(&end);
+    assert_int_equal(sent_messages, 1);
+}
+
+/* Messages whose requests the GPU has still to carry out are handled in order, each when it has. */
+static void messages_wait_for_the_gpu(void **context)
+{
+    (void)context;
+    int left = free_count();
+    assert_false(net_finish_late(&end.net));
+    gpu_works = true;
+    complete = 0;
+    for (uint64_t number = 1; number <= 3; number++) {
+        begin_message(&end, 1 + (int)(number == 3), number == 3 ? 1 : number, NET_TELL);
+        for (uint64_t i = 0; i < number; i++)
+            add_put(64, number);
+        feed(&end);
+    }
+    assert_int_equal(end.peers[1].begun, 2);
+    assert_int_equal(end.peers[1].handled, 0);
+    assert_int_equal(sent_messages, 0);
+    assert_int_equal(end.net.late->given, 1);
+    assert_int_equal(end.net.late->next->given, 3);
+    assert_int_equal(end.net.late->next->next->given, 6);
+    assert_null(end.net.late->next->next->next);
+    complete = 2;
+    assert_true(net_finish_late(&end.net));
+    assert_int_equal(end.peers[1].handled, 1);
+    assert_false(net_finish_late(&end.net));
+    complete = 3;
+    assert_true(net_finish_late(&end.net));
+    assert_int_equal(end.peers[1].handled, 2);
+    assert_int_equal(end.peers[2].handled, 0);
+    complete = 6;
+    assert_true(net_finish_late(&end.net));
+    assert_int_equal(end.peers[2].handled, 1);
+    assert_null(end.net.late);
+    assert_ptr_equal(end.net.late_end, &end.net.late);
+    net_send_answers(&end.net);
+    assert_int_equal(sent_messages, 2);
+    end_sends_complete(&end);
+    for (int pe = 1; pe < END_PES; pe++)
+        net_forget_kept(&end.net, &end.peers[pe]);
+    assert_int_equal(free_count(), left + 2 * END_REQUESTS);
+    begin_message(&end, 1, 3, 0);
+    feed(&end); /* behind the last one */
+    assert_int_equal(end.peers[1].handled, 3);
+}
+
+static void the_gpu_fails(void **context)
+{
+    (void)context;
+    gpu_works = true;
+    complete = 0;
+    for (uint64_t number = 1; number <= 2; number++) {
+        begin_message(&end, 1, number, 0);
+        add_put(64, number);
+        feed(&end);
+    }
+    gpu_status = WEFT_ERR_SYSTEM;
+    assert_true(net_finish_late(&end.net));
+    assert_null(end.net.late);
+    assert_int_equal(end.peers[1].handled, 2);
+    net_send_answers(&end.net);
+    const struct net_record *record = (const void *)(sent + sizeof(struct net_head));
+    const struct net_result *result = (const void *)(record + 1);
+    assert_int_equal(record->kind, NET_DATA);
+    assert_int_equal(result->token, 0);
+    assert_int_equal(result->status, WEFT_ERR_SYSTEM);
+    assert_int_equal(record->bytes, strlen("the GPU is gone"));
+    assert_memory_equal(result + 1, "the GPU is gone", record->bytes);
+}
+
+/* None is left to receive into: the path has failed. */
+static void receives_that_cannot_be_posted(void **context)
+{
+    (void)context;
+    end.refuse_receives = true;
+    net_message_lost(&end.net, end.posted[--end.posted_count], FI_ETRUNC);
+    assert_int_equal(end.net.failed, WEFT_ERR_PATH);
+    assert_string_equal(end.net.sentence, "path net cannot receive any more: fi_recv: an error "
+                                          "(provider tcp on lo)");
+}
+
+static void receives_are_posted(void **context)
+{
+    (void)context;
+    struct net_message *buffer = net_take_message(&end.net);
+    buffer->post.kind = NET_POST_SEND;
+    buffer->post.peer = &end.peers[1];
+    end.posted_count--;
+    assert_int_equal(net_post_receive(&end.net, 2, buffer), WEFT_OK);
+    assert_int_equal(buffer->post.kind, NET_POST_RECEIVE);
+    assert_null(buffer->post.peer);
+    assert_int_equal(buffer->rail, 2);
+}
+
+/* The first answer in what was sent last. */
+static const struct net_result *answered(enum net_kind kind)
+{
+    const struct net_record *record = (const void *)(sent + sizeof(struct net_head));
+    assert_int_equal(record->kind, kind);
+    return (const void *)(record + 1);
+}
+
+/* A room here for a peer, and what it asks for of it: to the last byte, and not behind it. */
+static void rooms_and_their_lots(void **context)
+{
+    (void)context;
+    enum { ROOM = 100000 };
+    struct net_peer *peer = &end.peers[1];
+    const struct net_wanted wanted = {.token = 77, .bytes = ROOM};
+    struct net_lot lot = {.position = 16, .bytes = 24, .token = 88};
+    begin_message(&end, 1, 1, 0);
+    add((struct net_record){.kind = NET_LANDED, .segment = SEG_HEAP, .offset = 8}, &lot,
+        sizeof lot);
+    feed(&end); /* there is none yet */
+    assert_int_equal(answered(NET_DATA)->status, WEFT_ERR_ARGUMENT);
+    begin_message(&end, 1, 2, 0);
+    add((struct net_record){.kind = NET_ROOM}, &wanted, sizeof wanted);
+    feed(&end);
+    assert_int_equal(answered(NET_DATA)->token, 77);
+    const struct net_key *keys = (const void *)(answered(NET_DATA) + 1);
+    for (int i = 0; i < NET_RAILS; i++) {
+        assert_int_equal(keys[i].known, i < END_RAILS);
+        assert_int_equal(keys[i].base, 0);
+    }
+    assert_int_equal(keys[2].key, end.keys[2]);
+    assert_int_equal(peer->room_bytes, ROOM);
+    for (size_t i = 0; i < ROOM; i++)
+        peer->room[i] = (unsigned char)(i * 3 + i / 256);
+    const struct {
+        uint64_t position;
+        uint32_t bytes;
+        bool good;
+    } rows[] = {{16, 24, true},      {ROOM - 24, 24, true}, {ROOM - 23, 24, false},
+                {ROOM, 0, true},     {ROOM + 1, 0, false},  {UINT64_MAX, 2, false},
+                {0, ROOM + 1, false}};
+    uint64_t number = 2;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        unsigned char before[24];
+        memcpy(before, end.heap + 40, sizeof before);
+        lot =
+            (struct net_lot){.position = rows[i].position, .bytes = rows[i].bytes, .token = 88 + i};
+        sent_messages = 0;
+        begin_message(&end, 1, ++number, 0);
+        add((struct net_record){.kind = NET_LANDED, .segment = SEG_HEAP, .offset = 40}, &lot,
+            sizeof lot);
+        feed(&end);
+        assert_int_equal(sent_messages, !rows[i].good);
+        if (!rows[i].good)
+            assert_int_equal(answered(NET_DATA)->status, WEFT_ERR_ARGUMENT);
+        assert_memory_equal(end.heap + 40, rows[i].good ? peer->room + rows[i].position : before,
+                            rows[i].bytes < 24 ? rows[i].bytes : 24);
+        begin_message(&end, 1, ++number, 0);
+        add((struct net_record){.kind = NET_LIFT, .segment = SEG_HEAP, .offset = 200}, &lot,
+            sizeof lot);
+        feed(&end);
+        assert_int_equal(answered(NET_LIFTED)->token, 88 + i);
+        assert_int_equal(answered(NET_LIFTED)->status, rows[i].good ? WEFT_OK : WEFT_ERR_ARGUMENT);
+        if (rows[i].good)
+            assert_memory_equal(peer->room + rows[i].position, end.heap + 200, rows[i].bytes);
+    }
+    lot = (struct net_lot){.bytes = 8, .token = 5};
+    begin_message(&end, 1, ++number, 0);
+    add((struct net_record){.kind = NET_LIFT, .segment = SEG_HEAP, .offset = END_HEAP_BYTES - 7},
+        &lot, sizeof lot);
+    feed(&end);
+    assert_int_equal(answered(NET_LIFTED)->status, WEFT_ERR_ADDRESS);
+    /* Another asks: it is made once. */
+    const unsigned char *room = peer->room;
+    begin_message(&end, 1, ++number, 0);
+    add((struct net_record){.kind = NET_ROOM}, &wanted, sizeof wanted);
+    feed(&end);
+    assert_ptr_equal(peer->room, room);
+}
+
+static void records_of_an_unknown_kind(void **context)
+{
+    (void)context;
+    begin_message(&end, 1, 1, 0);
+    add((struct net_record){.kind = 99, .bytes = 8}, "12345678", 8);
+    add_put(64, 77); /* what is behind it goes on */
+    feed(&end);
+    const struct net_result *result = answered(NET_DATA);
+    assert_int_equal(result->token, 0);
+    assert_true(result->status < 0);
+    assert_memory_equal(result + 1, "a message has a record of the unknown kind 99", 45);
+    assert_int_equal(word_at(&end, 64), 77);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_end, shut_end)
@@ -377,6 +727,18 @@ int main(void)
         CASE(answers_are_of_the_one_asked),
         CASE(notes_of_the_peers_rails),
         CASE(failed_receives_are_posted_again),
+        CASE(strangers_are_reported_now_and_then),
+        CASE(senders_have_their_addresses),
+        CASE(what_comes_twice_is_carried_out_once),
+        CASE(answers_are_numbered_by_themselves),
+        CASE(what_has_arrived_goes_no_more),
+        CASE(a_probe_has_no_number),
+        CASE(messages_wait_for_the_gpu),
+        CASE(the_gpu_fails),
+        CASE(receives_that_cannot_be_posted),
+        CASE(receives_are_posted),
+        CASE(rooms_and_their_lots),
+        CASE(records_of_an_unknown_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,6 +116,10 @@ static const struct row {
     {"first in the list", "b02X a01//b02X a01", 0, "a a"},
     {"nothing else is there", "b02X//b02X", 0, "b b"},
     {"PEs of one node have one address", "a01A/a01A//a01B", 0, "!a !a a"},
+    {"so that it leads to others", "a01A b02/a01A b02//a01B b02", 0, "a a:b a"},
+    {"addresses that differ", "a01A b02//a01C b02", 2, "a:ab a:ab"},
+    {"a fast one on no network that is told", "a0-+ b01.//a0-+ b01.", 0, "b:a b:a"},
+    {"the first PE is not on it", "b02//a01 b02", 0, "b b"},
 };
 
 static void every_row(void **state)

@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of path net on their way out: how they are filled and numbered, when they ask to be told, what a
+ * provider that refuses them for now or altogether makes of them. */
+#include "unit/net_end.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static const uint8_t key[SIPHASH_KEY_BYTES] = {1, 4, 1, 4, 2, 1, 3};
+static struct net_end end;
+static struct net_peer *peer;
+
+/* In place of waiting: what happens meanwhile. */
+static int waits, waits_ended;
+static struct path_wait waited;
+static weft_status (*meanwhile)(struct net_peer *peer);
+
+weft_status __wrap_net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait);
+weft_status __wrap_net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait)
+{
+    (void)net;
+    waits++;
+    waited = *wait;
+    assert_non_null(meanwhile);
+    return meanwhile(peer);
+}
+
+static void count_end(struct path_wait *wait)
+{
+    (void)wait;
+    waits_ended++;
+}
+
+static struct sent {
+    fi_addr_t to;
+    struct net_head head;
+    uint64_t number; /* from 1 on */
+    unsigned first;  /* the kind of the first record */
+} sent[256];
+static int sent_count;
+
+static void look(struct net_end *at, const unsigned char *bytes, size_t count)
+{
+    struct sent *last = &sent[sent_count++];
+    assert_true(sent_count < 256);
+    memcpy(&last->head, bytes, sizeof last->head);
+    assert_int_equal(last->head.bytes, count);
+    last->to = at->sent_to;
+    last->first = count > sizeof last->head
+                      ? ((const struct net_record *)(bytes + sizeof last->head))->kind
+                      : 0;
+    const struct net_line *line = &at->peers[at->sent_to / 10].sends;
+    last->number =
+        last->head.number - (last->head.flags & NET_ANSWERS ? line->answers : line->requests);
+}
+
+static int open_end(void **context)
+{
+    (void)context;
+    end_open(&end, key, 8);
+    net_cancel_answer(&end.net, end.token);
+    for (int pe = 1; pe < END_PES; pe++) {
+        net_forget_kept(&end.net, &end.peers[pe]);
+        end.peers[pe].done = END_REQUESTS;
+        end.peers[pe].asked = END_REQUESTS;
+        end.channels[pe] = (struct net_channel){0};
+    }
+    end.state.touched_count = 0;
+    end.look = look;
+    end.world.wait_end = count_end;
+    peer = &end.peers[1];
+    meanwhile = NULL;
+    sent_count = waits = waits_ended = 0;
+    return 0;
+}
+
+static int shut_end(void **context)
+{
+    (void)context;
+    for (int pe = 0; pe < END_PES; pe++)
+        net_forget_kept(&end.net, &end.peers[pe]);
+    end_shut(&end);
+    return 0;
+}
+
+static int free_count(void)
+{
+    int n = 0;
+    for (struct net_message *m = end.net.free_messages; m; m = m->next)
+        n++;
+    return n;
+}
+
+static struct net_record *request(size_t bytes)
+{
+    struct net_record *record = NULL;
+    assert_int_equal(net_request(&end.state, peer, bytes, &record), WEFT_OK);
+    record->kind = NET_PUT;
+    return record;
+}
+
+static void send_requests(struct net_peer *to, int count)
+{
+    struct net_peer *before = peer;
+    peer = to;
+    for (int i = 0; i < count; i++) {
+        request(8);
+        net_flush(&end.net, peer, false);
+    }
+    peer = before;
+}
+
+/* ------------------------------------------------------------------------------------------- filling */
+
+/* Whatever a buffer was used for before. */
+static void a_new_message_is_new(void **context)
+{
+    (void)context;
+    struct net_message *old = end.net.free_messages;
+    old->in_flight = old->queued = old->kept = old->probe = true;
+    old->number = 77;
+    old->post.kind = NET_POST_RECEIVE;
+    memset(old->bytes, 0xee, sizeof old->bytes);
+    struct net_message *message = net_new_message(&end.net, peer);
+    assert_ptr_equal(message, old);
+    assert_false(message->in_flight || message->queued || message->kept || message->probe);
+    assert_int_equal(message->number, 0);
+    assert_int_equal(message->post.kind, NET_POST_SEND);
+    assert_ptr_equal(message->post.peer, peer);
+    const struct net_head *head = (const void *)message->bytes;
+    assert_int_equal(head->word, peer->sends.word);
+    assert_int_equal(head->bytes, sizeof *head);
+    assert_int_equal(head->flags, 0);
+    const struct net_record nothing = {0};
+    struct net_record *record = net_add_record(message, 9);
+    assert_memory_equal(record, &nothing, sizeof nothing);
+    assert_ptr_equal(record, message->bytes + sizeof *head);
+    assert_int_equal(head->bytes, sizeof *head + sizeof *record + 16);
+    net_let_go(&end.net, message);
+    assert_ptr_equal(end.net.free_messages, message);
+}
+
+/* A slab gives as many as it has. */
+static void buffers_come_from_slabs(void **context)
+{
+    (void)context;
+    struct net_message *taken[200];
+    int left = free_count();
+    for (int i = 0; i <= left; i++)
+        assert_non_null(taken[i] = net_take_message(&end.net));
+    assert_int_equal(free_count(), 31);
+    for (int i = 0; i <= left; i++)
+        net_give_message(&end.net, taken[i]);
+}
+
+/* To the last byte, and no further. */
+static void a_message_is_filled(void **context)
+{
+    (void)context;
+    const size_t rest =
+        NET_MESSAGE_BYTES - sizeof(struct net_head) - 2 * sizeof(struct net_record) - 104;
+    request(100);
+    const struct net_message *first = peer->open;
+    request(rest - 7);
+    assert_ptr_equal(peer->open, first);
+    assert_int_equal(((const struct net_head *)(const void *)first->bytes)->bytes,
+                     NET_MESSAGE_BYTES);
+    assert_int_equal(end.channels[1].last, END_REQUESTS + 1);
+    assert_int_equal(sent_count, 0);
+    request(0);
+    assert_int_equal(sent_count, 1);
+    assert_int_equal(sent[0].head.bytes, NET_MESSAGE_BYTES);
+    assert_int_equal(sent[0].number, END_REQUESTS + 1);
+    assert_int_equal(end.channels[1].last, END_REQUESTS + 2);
+    assert_int_equal(end.state.touched[0], 1);
+    net_flush(&end.net, peer, false);
+    assert_null(peer->open);
+    request(100);
+    request(rest + 1);
+    assert_int_equal(sent_count, 3);
+    assert_int_equal(sent[2].head.bytes, sizeof(struct net_head) + sizeof(struct net_record) + 104);
+    net_flush(&end.net, peer, false);
+}
+
+static void the_head_says_how_far_this_end_is(void **context)
+{
+    (void)context;
+    peer->handled = 41;
+    peer->answers_came = 17;
+    request(8);
+    net_flush(&end.net, peer, false);
+    assert_int_equal(sent[0].head.handled - peer->takes.requests, 41);
+    assert_int_equal(sent[0].head.answered - peer->takes.answers, 17);
+    assert_int_equal(sent[0].head.from, 0);
+    peer->answers_sent = 5;
+    net_answer(&end.net, peer, 8)->kind = NET_DATA;
+    net_send_answers(&end.net);
+    assert_int_equal(sent[1].number, 6);
+    assert_int_equal(sent[1].head.flags, NET_ANSWERS);
+    assert_int_equal(sent[1].head.handled - peer->takes.requests, 41);
+}
+
+/* Every sixteenth message asks, where nobody asked before. */
+static void messages_ask_to_be_told(void **context)
+{
+    (void)context;
+    for (int i = 0; i < 2; i++) {
+        send_requests(peer, 15);
+        for (int k = 0; k < 15; k++)
+            assert_int_equal(sent[16 * i + k].head.flags, 0);
+        send_requests(peer, 1);
+        assert_int_equal(sent[16 * i + 15].head.flags, NET_TELL);
+        assert_int_equal(peer->asked, END_REQUESTS + 16 * (i + 1));
+        peer->done = peer->sent;
+    }
+    request(8);
+    net_flush(&end.net, peer, true);
+    assert_int_equal(sent[32].head.flags, NET_TELL);
+    assert_int_equal(peer->asked, peer->sent);
+}
+
+/* An empty one asks where some have gone that did not; else there is nothing to ask for. */
+static void an_empty_message_asks(void **context)
+{
+    (void)context;
+    net_flush(&end.net, peer, true);
+    assert_int_equal(sent_count, 0);
+    send_requests(peer, 1);
+    net_flush(&end.net, peer, false);
+    assert_int_equal(sent_count, 1);
+    net_flush(&end.net, peer, true);
+    assert_int_equal(sent_count, 2);
+    assert_int_equal(sent[1].head.flags, NET_TELL);
+    assert_int_equal(sent[1].head.bytes, sizeof(struct net_head));
+    assert_int_equal(sent[1].number, END_REQUESTS + 2);
+}
+
+static void gpu_memory_is_flushed_once(void **context)
+{
+    (void)context;
+    peer->gpu_written = true;
+    send_requests(peer, 2);
+    assert_int_equal(sent[0].head.flags, NET_FLUSH);
+    assert_int_equal(sent[1].head.flags, 0);
+}
+
+/* A quiet has followed each message lately, so this one asks; when none comes, the next one does not. */
+static void a_quiet_is_guessed(void **context)
+{
+    (void)context;
+    net_flush_unanswered(&end.net, peer);
+    assert_int_equal(sent_count, 0);
+    peer->guessed = true;
+    net_flush_unanswered(&end.net, peer);
+    assert_true(peer->guessed); /* nothing was open */
+    const struct {
+        bool follows, guessed, asks, follows_after;
+    } rows[] = {{false, false, false, false},
+                {true, false, true, true},
+                {true, true, false, false},
+                {false, true, false, false}};
+    for (int i = 0; i < 4; i++) {
+        peer->quiet_follows = rows[i].follows;
+        peer->guessed = rows[i].guessed;
+        request(8);
+        net_flush_unanswered(&end.net, peer);
+        assert_null(peer->open);
+        assert_int_equal(sent[i].head.flags, rows[i].asks ? NET_TELL : 0);
+        assert_int_equal(peer->quiet_follows, rows[i].follows_after);
+        assert_int_equal(peer->guessed, rows[i].asks);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------- window */
+
+static weft_status one_is_done(struct net_peer *of)
+{
+    of->done += waits == 2;
+    return WEFT_OK;
+}
+
+static weft_status time_is_over(struct net_peer *of)
+{
+    (void)of;
+    return WEFT_ERR_TIMEOUT;
+}
+
+static weft_status another_thread_opens(struct net_peer *of)
+{
+    of->open = net_new_message(&end.net, of);
+    return WEFT_OK;
+}
+
+static void the_window_is_full(void **context)
+{
+    (void)context;
+    send_requests(peer, NET_WINDOW - 1);
+    assert_int_equal(waits, 0);
+    assert_non_null(net_try_request(&end.state, peer, 8));
+    net_flush(&end.net, peer, false);
+    assert_int_equal(end.channels[1].last, END_REQUESTS + NET_WINDOW);
+    assert_null(net_try_request(&end.state, peer, 8));
+    assert_null(peer->open);
+    meanwhile = one_is_done;
+    waits_ended = 0;
+    request(8);
+    assert_int_equal(waits, 2);
+    assert_int_equal(waits_ended, 1);
+    assert_int_equal(waited.operation, BOX_OP_PUT);
+    assert_int_equal(waited.pe, 1);
+    assert_int_equal(waited.expected, END_REQUESTS + 1);
+    net_flush(&end.net, peer, false);
+    meanwhile = time_is_over;
+    struct net_record *record;
+    assert_int_equal(net_request(&end.state, peer, 8, &record), WEFT_ERR_TIMEOUT);
+    assert_null(peer->open);
+    assert_int_equal(end.channels[1].last, END_REQUESTS + NET_WINDOW + 1);
+    meanwhile = another_thread_opens;
+    int left = free_count();
+    request(8);
+    assert_int_equal(free_count(), left - 1);
+    net_flush(&end.net, peer, false);
+}
+
+static void requests_that_may_not_wait(void **context)
+{
+    (void)context;
+    struct net_record *record = net_try_request(&end.state, peer, 4000);
+    assert_ptr_equal(record, peer->open->bytes + sizeof(struct net_head));
+    assert_int_equal(end.channels[1].last, END_REQUESTS + 1);
+    assert_ptr_equal(net_try_request(&end.state, peer, 4000), (char *)(record + 1) + 4000);
+    assert_int_equal(sent_count, 0);
+    assert_non_null(net_try_request(&end.state, peer, 4000));
+    assert_int_equal(sent_count, 1);
+    assert_int_equal(end.channels[1].last, END_REQUESTS + 2);
+    net_flush(&end.net, peer, false);
+}
+
+static weft_status all_is_done(struct net_peer *of)
+{
+    of->done = of->sent;
+    return WEFT_OK;
+}
+
+static void awaiting_what_was_sent(void **context)
+{
+    (void)context;
+    assert_int_equal(net_await_done(&end.net, peer, END_REQUESTS), WEFT_OK);
+    assert_int_equal(waits + sent_count, 0);
+    send_requests(peer, 2);
+    meanwhile = all_is_done;
+    assert_int_equal(net_await_done(&end.net, peer, END_REQUESTS + 2), WEFT_OK);
+    assert_int_equal(waits, 1);
+    assert_int_equal(waited.operation, BOX_OP_QUIET);
+    assert_int_equal(waited.expected, END_REQUESTS + 2);
+    assert_int_equal(sent_count, 3);
+    assert_int_equal(sent[2].head.flags, NET_TELL);
+    request(8);
+    net_flush(&end.net, peer, true); /* it asks already */
+    assert_int_equal(net_await_done(&end.net, peer, peer->sent), WEFT_OK);
+    assert_int_equal(sent_count, 4);
+    assert_int_equal(waits, 2);
+    waits_ended = 0;
+    send_requests(peer, 1);
+    meanwhile = time_is_over;
+    assert_int_equal(net_await_done(&end.net, peer, peer->sent), WEFT_ERR_TIMEOUT);
+    assert_int_equal(waits_ended, 2); /* of the window, and this one */
+    peer->failed = WEFT_ERR_PATH;
+    peer->accounted = true;
+    sent_count = 0;
+    assert_int_equal(net_await_done(&end.net, peer, peer->sent + 1), WEFT_ERR_PATH);
+    assert_int_equal(sent_count, 0);
+}
+
+/* ------------------------------------------------------------------------------------------- answers */
+
+static void answers_fill_messages(void **context)
+{
+    (void)context;
+    for (int i = 0; i < 3; i++)
+        net_answer(&end.net, peer, 4000)->kind = NET_DATA;
+    assert_int_equal(sent_count, 1); /* which is full */
+    assert_int_equal(sent[0].head.flags, NET_ANSWERS);
+    assert_int_equal(sent[0].number, 1);
+    assert_int_equal(sent[0].head.bytes,
+                     sizeof(struct net_head) + 2 * (sizeof(struct net_record) + 4000));
+    assert_ptr_equal(end.net.answering, peer);
+    assert_null(peer->next_answering);
+    net_answer(&end.net, &end.peers[2], 8)->kind = NET_LIFTED;
+    net_answer(&end.net, &end.peers[2], 8);
+    net_send_answers(&end.net);
+    assert_int_equal(sent_count, 3);
+    assert_int_equal(sent[1].to, end_address(2, 0));
+    assert_int_equal(sent[1].first, NET_LIFTED);
+    assert_int_equal(sent[1].number, 1);
+    assert_int_equal(sent[2].to, end_address(1, 0));
+    assert_int_equal(sent[2].number, 2);
+    assert_null(peer->answers);
+    assert_false(peer->answering);
+    net_send_answers(&end.net);
+    assert_int_equal(sent_count, 3);
+}
+
+/* ------------------------------------------------------------------------------------------ refusals */
+
+static ssize_t refusals[END_PES]; /* of PEs */
+static int tries[END_PES];
+
+static ssize_t refuse(struct net_end *at, fi_addr_t to)
+{
+    (void)at;
+    tries[to / 10]++;
+    return refusals[to / 10];
+}
+
+/* A peer that takes nothing for now is tried once in a round; the other's messages go; both in order. */
+static void refused_for_now(void **context)
+{
+    (void)context;
+    struct net_peer *other = &end.peers[2];
+    memset(tries, 0, sizeof tries);
+    end.refuse = refuse;
+    refusals[1] = -FI_EAGAIN;
+    refusals[2] = 0;
+    send_requests(peer, 2);
+    send_requests(other, 2);
+    send_requests(peer, 1);
+    assert_int_equal(sent_count, 0);
+    assert_int_equal(tries[1], 1);
+    assert_int_equal(tries[2], 0); /* behind one that waits */
+    assert_true(end.net.waiting->queued);
+    net_retry(&end.net);
+    assert_int_equal(tries[1], 2);
+    assert_int_equal(sent_count, 2);
+    assert_int_equal(sent[0].number, END_REQUESTS + 1);
+    assert_int_equal(sent[1].number, END_REQUESTS + 2);
+    net_retry(&end.net);
+    assert_int_equal(tries[1], 3);
+    int n = 0;
+    for (const struct net_message *m = end.net.waiting; m; m = m->next, n++)
+        assert_true(m->queued && m->post.peer == peer);
+    assert_int_equal(n, 3);
+    send_requests(other, 1);
+    refusals[1] = 0;
+    net_retry(&end.net);
+    assert_null(end.net.waiting);
+    assert_int_equal(sent_count, 6);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(sent[2 + i].to, end_address(1, 0));
+        assert_int_equal(sent[2 + i].number, END_REQUESTS + 1 + i);
+    }
+    send_requests(peer, 1);
+    assert_int_equal(sent_count, 7);
+    for (int i = 0; i < end.sent_count; i++)
+        assert_true(end.sent[i]->in_flight && !end.sent[i]->queued);
+    assert_int_equal(end.net.rails[0].sending, 7);
+    end_sends_complete(&end);
+    assert_int_equal(end.net.rails[0].sending, 0);
+}
+
+/* With another rail it is kept for that; without, the peer is given up. */
+static void refused_altogether(void **context)
+{
+    (void)context;
+    end.refuse = refuse;
+    refusals[1] = -FI_ECONNREFUSED;
+    request(8);
+    struct net_message *message = peer->open;
+    net_flush(&end.net, peer, false);
+    assert_string_equal(peer->suspect, "a message to PE 1 failed (provider tcp on lo): an error");
+    assert_string_equal(peer->cause, "an error");
+    assert_true(message->kept && !message->in_flight && !message->queued);
+    assert_int_equal(peer->failed, WEFT_OK);
+    memset(tries, 0, sizeof tries);
+    request(8);
+    message = peer->open;
+    peer->suspect[1] = '\0';
+    net_flush(&end.net, peer, false); /* it waits for another rail */
+    assert_int_equal(tries[1], 0);
+    assert_ptr_equal(peer->kept, message);
+    assert_null(end.net.waiting);
+    peer = &end.peers[2];
+    peer->closed = 1 << 1 | 1 << 2;
+    refusals[2] = -FI_ECONNREFUSED;
+    int left = free_count();
+    request(8);
+    net_flush(&end.net, peer, false);
+    assert_int_equal(peer->failed, WEFT_ERR_PATH);
+    assert_string_equal(peer->sentence,
+                        "a message to PE 2 failed (provider tcp on lo): an error; no "
+                        "NIC is left that leads there");
+    assert_int_equal(free_count(), left);
+    assert_int_equal(end.net.rails[0].sending, 0);
+    memset(tries, 0, sizeof tries);
+    message = net_new_message(&end.net, peer);
+    net_send(&end.net, message); /* to a peer that has failed: lost with it */
+    assert_int_equal(tries[2], 0);
+    assert_int_equal(free_count(), left);
+    assert_null(peer->kept);
+}
+
+/* Kept until it has arrived where it could go again, and only there. */
+static void sent_messages_are_kept(void **context)
+{
+    (void)context;
+    struct net_peer *other = &end.peers[2];
+    other->closed = 1 << 1 | 1 << 2;
+    int left = free_count();
+    send_requests(peer, 1);
+    send_requests(other, 1);
+    assert_non_null(peer->kept);
+    assert_null(other->kept);
+    end_sends_complete(&end);
+    assert_int_equal(free_count(), left - 1);
+    assert_false(peer->kept->in_flight);
+    net_forget_kept(&end.net, peer);
+    assert_int_equal(free_count(), left);
+    peer->via = 1;
+    other->closed = 1 << 2; /* the first is left */
+    other->via = 1;
+    send_requests(other, 1);
+    assert_int_equal(sent[2].to, end_address(2, 1));
+    assert_int_equal(end.net.rails[1].sending, 1);
+    assert_non_null(other->kept);
+    assert_int_equal(other->kept->rail, 1);
+    end.net.rail_count = 2;
+    peer->closed = 1 << 0;
+    send_requests(peer, 1);
+    assert_null(peer->kept);
+    end.net.rail_count = END_RAILS;
+}
+
+static void receives_of_a_closed_rail_are_free(void **context)
+{
+    (void)context;
+    struct net_message *came = end.posted[--end.posted_count];
+    int left = free_count();
+    end.net.rails[0].endpoint = NULL;
+    net_message_lost(&end.net, came, FI_ECANCELED);
+    assert_int_equal(free_count(), left + 1);
+    assert_int_equal(end.net.failed, WEFT_OK);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_end, shut_end)
+    const struct CMUnitTest tests[] = {
+        CASE(a_new_message_is_new),
+        CASE(buffers_come_from_slabs),
+        CASE(a_message_is_filled),
+        CASE(the_head_says_how_far_this_end_is),
+        CASE(messages_ask_to_be_told),
+        CASE(an_empty_message_asks),
+        CASE(gpu_memory_is_flushed_once),
+        CASE(a_quiet_is_guessed),
+        CASE(the_window_is_full),
+        CASE(requests_that_may_not_wait),
+        CASE(awaiting_what_was_sent),
+        CASE(answers_fill_messages),
+        CASE(refused_for_now),
+        CASE(refused_altogether),
+        CASE(sent_messages_are_kept),
+        CASE(receives_of_a_closed_rail_are_free),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,889 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Large transfers over three NICs at one end of path net: how they are cut, over which NIC each piece goes, how its
+ * arrival is made sure of, and what comes of a NIC that refuses, fails or stands still. */
+#include "unit/net_end.h"
+
+#include "path/net_stripe_piece.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { PIECE = 256 << 10, LEAST = 4 * PIECE };
+static const uint64_t ms = 1000 * 1000;
+static const uint8_t key[SIPHASH_KEY_BYTES] = {1, 7, 3, 2, 0, 5};
+static struct net_end end;
+static struct net_peer *peer;
+static struct net_channel *channel;
+static struct net_ends ends;
+static char *const local = (char *)0x700000000; /* nothing looks there */
+
+static uint64_t now;
+uint64_t __wrap_clock_now_ns(void);
+uint64_t __wrap_clock_now_ns(void)
+{
+    return now;
+}
+
+static int drained;
+int __wrap_net_read_rail(struct path_common *net, struct net_rail *rail);
+int __wrap_net_read_rail(struct path_common *net, struct net_rail *rail)
+{
+    (void)net;
+    assert_non_null(rail->endpoint);
+    return drained-- > 0;
+}
+
+/* What else is told that a NIC is closed: for GPU memory of a peer, and for what is staged. */
+static struct {
+    int pe, rail;
+} lost[16];
+static int lost_count, staged_count, staged_rail;
+void __wrap_net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail);
+void __wrap_net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
+{
+    (void)net;
+    assert_true(lost_count < 16);
+    lost[lost_count].pe = peer->pe;
+    lost[lost_count++].rail = rail;
+}
+
+void __wrap_net_stage_rail_closed(struct path_common *net, int rail);
+void __wrap_net_stage_rail_closed(struct path_common *net, int rail)
+{
+    (void)net;
+    staged_count++;
+    staged_rail = rail;
+}
+
+static struct net_note notes[32]; /* sent to the peer */
+static int note_count;
+
+static void look(struct net_end *at, const unsigned char *bytes, size_t count)
+{
+    (void)at;
+    size_t place = sizeof(struct net_head);
+    for (; place + sizeof(struct net_record) <= count;) {
+        const struct net_record *record = (const void *)(bytes + place);
+        if (record->kind != NET_NOTE)
+            return;
+        memcpy(&notes[note_count], record + 1, sizeof notes[0]);
+        note_count += notes[note_count].kind != NET_PROBE; /* of net_move.c */
+        assert_true(note_count < 32);
+        place += sizeof *record + sizeof(struct net_note);
+    }
+}
+
+static int open_end(void **context)
+{
+    (void)context;
+    end_open(&end, key, 8);
+    net_cancel_answer(&end.net, end.token);
+    peer = &end.peers[1];
+    channel = &end.channels[1];
+    for (int pe = 1; pe < END_PES; pe++) {
+        net_forget_kept(&end.net, &end.peers[pe]);
+        end.peers[pe].done = end.peers[pe].asked = END_REQUESTS;
+        end.channels[pe] = (struct net_channel){0};
+    }
+    end.look = look;
+    end.net.home_carries = true;
+    end.net.stripe_bytes = LEAST;
+    ends = (struct net_ends){.reaches = 0xff};
+    for (int i = 0; i < END_RAILS; i++) {
+        peer->there[i] = (uint8_t)(END_RAILS - 1 - i); /* the peer counts them otherwise */
+        ends.keys[i] =
+            (struct net_key){.key = 70 + (uint64_t)i, .base = (uint64_t)(i + 1) << 40, .known = 1};
+        end.net.rails[i].traits = (struct net_traits){.confirmed = true, .most = 1 << 30};
+    }
+    now = 1000 * 1000 * ms;
+    end.net.looked_ns = end.net.peers_looked_ns = now;
+    note_count = drained = lost_count = staged_count = 0;
+    return 0;
+}
+
+static int shut_end(void **context)
+{
+    (void)context;
+    end.access_count = 0;
+    for (int pe = 0; pe < END_PES; pe++)
+        net_forget_kept(&end.net, &end.peers[pe]);
+    end_shut(&end);
+    return 0;
+}
+
+static uint32_t transfer(size_t bytes, bool write, bool spread)
+{
+    const struct net_transfer t = {.peer = peer,
+                                   .ends = &ends,
+                                   .local = local,
+                                   .bytes = bytes,
+                                   .write = write,
+                                   .spread = spread};
+    uint32_t pieces;
+    assert_int_equal(net_stripe_transfer(&end.state, &t, &pieces), WEFT_OK);
+    net_stripe_advance(&end.net);
+    return pieces;
+}
+
+static void complete(int access)
+{
+    net_stripe_completed(&end.net, end.accesses[access].post);
+}
+
+static void complete_all(void)
+{
+    for (int i = 0; i < end.access_count; i++)
+        complete(i);
+    end.access_count = 0;
+}
+
+static void send_notes(void)
+{
+    net_send_answers(&end.net);
+    end_sends_complete(&end);
+}
+
+static void expect_rails(int from, const char *rails)
+{
+    assert_int_equal(end.access_count - from, strlen(rails));
+    for (int i = from; i < end.access_count; i++)
+        if (end.accesses[i].rail != rails[i - from] - '0')
+            fail_msg("access %d over %d instead of %c", i, end.accesses[i].rail, rails[i - from]);
+}
+
+/* ----------------------------------------------------------------------------------------- the pieces */
+
+static void transfers_are_cut(void **context)
+{
+    (void)context;
+    assert_int_equal(transfer(2 * PIECE + 1000, true, true), 3);
+    expect_rails(0, "012");
+    for (int i = 0; i < 3; i++) {
+        const struct end_access *a = &end.accesses[i];
+        assert_true(a->write);
+        assert_int_equal(a->bytes, i < 2 ? PIECE : 1000);
+        assert_ptr_equal(a->local, local + i * PIECE);
+        assert_int_equal(a->key, 70 + 2 - i);
+        assert_int_equal(a->address, ((uint64_t)(3 - i) << 40) + (uint64_t)i * PIECE);
+        assert_int_equal(a->to, end_address(1, i));
+        assert_int_equal(end.net.rails[i].under_way, a->bytes);
+    }
+    assert_int_equal(channel->writes, 3);
+    assert_int_equal(channel->stripes, 3);
+    assert_int_equal(channel->reads, 0);
+    assert_int_equal(end.state.under_way, 3);
+    assert_int_equal(end.net.stripes, 3);
+    assert_int_equal(peer->pieces, 3);
+    peer->stood_ns = 5;
+    complete(1);
+    assert_int_equal(peer->stood_ns, 5);
+    complete(0);
+    assert_int_equal(peer->stood_ns, 0); /* over the peer's own: it is there */
+    complete(2);
+    assert_int_equal(channel->writes + channel->stripes + end.state.under_way, 0);
+    assert_int_equal(end.net.stripes + (int)peer->pieces, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(end.net.rails[i].under_way, 0);
+    end.net.rails[0].traits.most = 1000;
+    end.access_count = 0;
+    assert_int_equal(transfer(2000, false, true), 2);
+    assert_int_equal(end.accesses[1].bytes, 1000);
+    assert_false(end.accesses[1].write);
+    assert_int_equal(channel->reads, 2);
+    assert_int_equal(channel->stripes, 0);
+    complete_all();
+    assert_int_equal(channel->reads, 0);
+}
+
+/* A read of a byte behind the write makes sure of it; where it cannot be posted now, it is later. */
+static void writes_are_confirmed(void **context)
+{
+    (void)context;
+    for (int i = 0; i < END_RAILS; i++)
+        end.net.rails[i].traits.confirmed = false;
+    transfer(PIECE + 5, true, true);
+    expect_rails(0, "01");
+    complete(1);
+    expect_rails(0, "011");
+    assert_false(end.accesses[2].write);
+    assert_int_equal(end.accesses[2].bytes, 1);
+    assert_int_equal(end.accesses[2].address, end.accesses[1].address);
+    assert_ptr_not_equal(end.accesses[2].local, end.accesses[1].local);
+    assert_int_equal(channel->writes, 2);
+    assert_int_equal(end.net.rails[1].under_way, 5);
+    complete(2);
+    assert_int_equal(channel->writes, 1);
+    transfer(PIECE, false, true);
+    complete(3); /* a read needs none */
+    assert_int_equal(channel->reads, 0);
+    complete(0);
+    complete(4);
+    assert_int_equal(channel->writes, 0);
+}
+
+static int refusing;
+static ssize_t refusal;
+
+static ssize_t refuse(struct net_end *at, int rail, bool write)
+{
+    (void)at, (void)write;
+    return refusing >> rail & 1 ? refusal : 0;
+}
+
+static void confirmations_wait(void **context)
+{
+    (void)context;
+    end.net.rails[0].traits.confirmed = end.net.rails[1].traits.confirmed = false;
+    transfer(4 * PIECE, true, true);
+    expect_rails(0, "0120");
+    end.refuse_access = refuse;
+    refusing = 1;
+    refusal = -FI_EAGAIN;
+    complete(0);
+    complete(3);
+    assert_int_equal(end.net.rails[0].to_confirm, 2);
+    assert_int_equal(channel->writes, 4);
+    net_stripe_advance(&end.net);
+    assert_int_equal(end.net.rails[0].to_confirm, 2);
+    assert_int_equal(end.access_count, 4);
+    refusing = 0;
+    net_stripe_advance(&end.net);
+    assert_int_equal(end.net.rails[0].to_confirm, 0);
+    expect_rails(4, "00");
+    complete(4);
+    complete(5);
+    assert_int_equal(channel->writes, 2);
+    complete(2);
+    complete(1);
+    complete(6);
+    assert_int_equal(channel->writes, 0);
+}
+
+/* ------------------------------------------------------------------------------------- choice of a NIC */
+
+/* Of unknown speed each takes four pieces; the rest waits for whichever is free. */
+static void few_are_under_way_at_first(void **context)
+{
+    (void)context;
+    transfer(14 * PIECE, true, true);
+    expect_rails(0, "012012012012");
+    assert_non_null(end.net.pieces.first);
+    complete(1);
+    net_stripe_advance(&end.net);
+    expect_rails(12, "1");
+    complete(4);
+    net_stripe_advance(&end.net);
+    expect_rails(13, "1");
+    assert_null(end.net.pieces.first);
+    for (int i = 0; i < 14; i++)
+        if (i != 1 && i != 4)
+            complete(i);
+    assert_int_equal(end.net.stripes, 0);
+}
+
+static void by_the_speed_that_is_told(void **context)
+{
+    (void)context;
+    const uint32_t mbps[] = {1000, 3000, 2000};
+    for (int i = 0; i < END_RAILS; i++)
+        end.net.rails[i].mbps = mbps[i];
+    transfer(6 * PIECE, true, true);
+    expect_rails(0, "121012");
+    complete_all();
+    end.net.home_carries = false;
+    transfer(3 * PIECE, true, true);
+    expect_rails(0, "121");
+    complete_all();
+    end.net.rails[2].mbps = 0;
+    end.net.rails[1].mbps = 0;
+    ends.reaches = 1; /* only the first carries it, though it is to carry no large ones */
+    transfer(PIECE, true, true);
+    expect_rails(0, "0");
+    complete_all();
+}
+
+/* Once all have been measured, that decides. */
+static void by_the_speed_that_was_measured(void **context)
+{
+    (void)context;
+    const uint32_t mbps[] = {9000, 1000, 1000};
+    for (int i = 0; i < END_RAILS; i++) {
+        end.net.rails[i].mbps = mbps[i];
+        end.net.rails[i].rated_ns = now;
+    }
+    end.net.rails[1].rate = 4;
+    end.net.rails[2].rate = 1;
+    transfer(3 * PIECE, true, true);
+    expect_rails(0, "000"); /* the first has not been */
+    complete_all();
+    end.net.home_carries = false;
+    transfer(4 * PIECE, true, true);
+    expect_rails(0, "1111");
+    complete_all();
+    end.net.rails[1].rate = end.net.rails[2].rate = 0.1;
+    end.net.rails[1].endpoint = NULL;
+    end.net.rails[1].rate = 0; /* and one that is closed need not be */
+    transfer(17 * PIECE, true, true);
+    assert_int_equal(end.access_count, 16); /* so many on one that was measured */
+    assert_int_equal(end.accesses[0].rail, 2);
+    complete(0);
+    net_stripe_advance(&end.net);
+    assert_int_equal(end.access_count, 17);
+    for (int i = 1; i < 17; i++)
+        complete(i);
+}
+
+/* A piece that is not spread goes over the peer's own NIC, where that carries it. */
+static void pieces_that_are_not_spread(void **context)
+{
+    (void)context;
+    peer->via = 2;
+    transfer(2 * PIECE, true, false);
+    expect_rails(0, "22");
+    complete_all();
+    ends.reaches = 1 << 0 | 1 << 1;
+    transfer(2 * PIECE, true, false);
+    expect_rails(0, "01");
+    complete_all();
+    ends.reaches = 0xff;
+    ends.keys[peer->there[1]].known = 0;
+    transfer(2 * PIECE, true, true);
+    expect_rails(0, "02");
+    complete_all();
+}
+
+static void who_takes_large_transfers(void **context)
+{
+    (void)context;
+    assert_true(net_stripes(&end.net, peer, LEAST));
+    assert_false(net_stripes(&end.net, peer, LEAST - 1));
+    peer->closed = 1 << peer->there[1];
+    assert_true(net_stripes(&end.net, peer, LEAST));
+    peer->closed |= (uint8_t)(1 << peer->there[2]);
+    assert_false(net_stripes(&end.net, peer, LEAST));
+    assert_true(net_ends_meet(&end.net, peer, &ends));
+    ends.reaches = (uint8_t)~1;
+    assert_false(net_ends_meet(&end.net, peer, &ends));
+    ends.reaches = 1;
+    assert_true(net_ends_meet(&end.net, peer, &ends));
+    ends.keys[peer->there[0]].known = 0;
+    assert_false(net_ends_meet(&end.net, peer, &ends));
+}
+
+/* --------------------------------------------------------------------------------------------- refusals */
+
+static void refused_for_now(void **context)
+{
+    (void)context;
+    end.refuse_access = refuse;
+    refusal = -FI_EAGAIN;
+    refusing = 1 << 0 | 1 << 1;
+    transfer(3 * PIECE, true, true);
+    expect_rails(0, "222");
+    assert_true(end.net.rails[0].refused && end.net.rails[1].refused && !end.net.rails[2].refused);
+    refusing = 7;
+    transfer(2 * PIECE, true, true);
+    assert_int_equal(end.access_count, 3);
+    refusing = 0;
+    net_stripe_advance(&end.net);
+    expect_rails(3, "01");
+    assert_false(end.net.rails[0].refused || end.net.rails[1].refused);
+    complete_all();
+}
+
+/* One that refuses for good is given up; its piece goes over another. */
+static void refused_altogether(void **context)
+{
+    (void)context;
+    end.refuse_access = refuse;
+    refusal = -FI_ENETDOWN;
+    refusing = 1 << 1;
+    transfer(3 * PIECE, true, true);
+    expect_rails(0, "020");
+    assert_string_equal(end.net.rails[1].cause, "an error");
+    assert_int_equal(peer->failed, WEFT_OK);
+    net_stripe_advance(&end.net);
+    assert_null(end.net.rails[1].endpoint);
+    assert_int_equal(end.closed_count, 1);
+    complete_all();
+}
+
+/* ---------------------------------------------------------------------------------------- NICs that fail */
+
+/* A write goes again when its owner has closed that NIC too; a read at once. */
+static void a_rail_fails(void **context)
+{
+    (void)context;
+    transfer(3 * PIECE, true, true);
+    expect_rails(0, "012");
+    drained = 2;
+    net_stripe_failed(&end.net, &end.net.rails[2], end.accesses[2].post, "pulled");
+    assert_string_equal(end.net.rails[2].cause, "pulled");
+    net_stripe_advance(&end.net);
+    assert_int_equal(drained, -1); /* what had come was taken */
+    assert_int_equal(staged_count, 1);
+    assert_int_equal(staged_rail, 2);
+    assert_int_equal(lost_count, END_PES);
+    for (int i = 0; i < END_PES; i++) {
+        assert_int_equal(lost[i].pe, i);
+        assert_int_equal(lost[i].rail, 2);
+    }
+    assert_false(end.net.rails[2].told);
+    lost_count = 0;
+    assert_null(end.net.rails[2].endpoint);
+    assert_int_equal(end.net.rails[2].under_way, 0);
+    send_notes();
+    assert_int_equal(note_count, 1);
+    assert_int_equal(notes[0].kind, NET_CLOSE_RAIL);
+    assert_int_equal(notes[0].rail, peer->there[2]);
+    assert_int_equal(end.access_count, 3);
+    assert_int_equal(channel->writes, 3);
+    transfer(PIECE, true, true); /* what does not wait is not held up */
+    expect_rails(3, "0");
+    const struct net_note closed = {.kind = NET_CLOSED_RAIL, .rail = peer->there[2]};
+    net_stripe_note(&end.net, &end.peers[2], &closed); /* another PE's */
+    net_stripe_advance(&end.net);
+    assert_int_equal(end.access_count, 4);
+    lost_count = 0;
+    net_stripe_note(&end.net, peer, &closed);
+    assert_true(end.net.rails[2].told); /* to whom reads the log */
+    assert_false(end.net.rails[0].told || end.net.rails[1].told);
+    assert_int_equal(lost_count, 1);
+    assert_int_equal(lost[0].pe, 1);
+    assert_int_equal(lost[0].rail, 2);
+    net_stripe_advance(&end.net);
+    expect_rails(4, "1");
+    assert_ptr_equal(end.accesses[4].local, local + 2 * PIECE);
+    for (int i = 0; i < 5; i++)
+        if (i != 2)
+            complete(i);
+    end.access_count = 0;
+    assert_int_equal(channel->writes, 0);
+    transfer(2 * PIECE, false, true);
+    expect_rails(0, "01");
+    net_stripe_failed(&end.net, &end.net.rails[1], end.accesses[1].post, "pulled");
+    net_stripe_advance(&end.net);
+    expect_rails(2, "0");
+    send_notes();
+    assert_int_equal(note_count, 2);
+    assert_int_equal(notes[1].rail, peer->there[1]);
+    complete(0);
+    complete(2);
+}
+
+/* The peer's own one: it is suspected, and a write on it cannot go again. */
+static void the_rail_of_messages_fails(void **context)
+{
+    (void)context;
+    transfer(PIECE, true, true);
+    net_stripe_failed(&end.net, &end.net.rails[0], end.accesses[0].post, "pulled");
+    assert_string_equal(end.net.rails[0].cause, "");
+    assert_string_equal(peer->suspect,
+                        "a remote access at PE 1 failed (provider tcp on lo): pulled");
+    assert_string_equal(peer->cause, "pulled");
+    net_fail_peer(&end.net, peer, WEFT_ERR_PATH, "it has failed");
+    assert_int_equal(channel->writes, 0); /* what was lost is dropped with it */
+    assert_int_equal(end.net.rails[0].under_way, 0);
+}
+
+static void pieces_of_a_failed_peer_are_dropped(void **context)
+{
+    (void)context;
+    end.refuse_access = refuse;
+    refusal = -FI_EAGAIN;
+    refusing = 7;
+    transfer(2 * PIECE, true, true);
+    net_fail_peer(&end.net, peer, WEFT_ERR_PATH, "it has failed");
+    assert_int_equal(channel->writes, 2);
+    net_stripe_advance(&end.net);
+    assert_int_equal(channel->writes, 0);
+    assert_null(end.net.pieces.first);
+}
+
+/* No NIC that is left has it registered: the peer is given up. */
+static void no_rail_leads_there(void **context)
+{
+    (void)context;
+    ends.reaches = 1 << 2;
+    transfer(PIECE, true, true);
+    net_stripe_failed(&end.net, &end.net.rails[2], end.accesses[0].post, "pulled");
+    net_stripe_advance(&end.net);
+    assert_int_equal(peer->failed, WEFT_OK); /* the owner has still to close it */
+    net_stripe_note(&end.net, peer,
+                    &(struct net_note){.kind = NET_CLOSED_RAIL, .rail = peer->there[2]});
+    net_stripe_advance(&end.net);
+    assert_int_equal(peer->failed, WEFT_ERR_PATH);
+    assert_string_equal(peer->sentence,
+                        "no NIC that is left has the memory of a transfer registered");
+    net_stripe_advance(&end.net);
+    assert_int_equal(channel->writes, 0);
+}
+
+/* A peer wants one of this PE's closed: it is told when that is done, each time it asks. */
+static void a_peer_gives_a_rail_up(void **context)
+{
+    (void)context;
+    const struct net_note note = {.kind = NET_CLOSE_RAIL, .rail = 1};
+    net_stripe_note(&end.net, peer, &note);
+    assert_string_equal(end.net.rails[1].cause, "PE 1 has given it up");
+    net_stripe_note(&end.net, &end.peers[2], &note);
+    assert_string_equal(end.net.rails[1].cause, "PE 1 has given it up");
+    send_notes();
+    assert_int_equal(note_count, 0);
+    net_stripe_advance(&end.net);
+    send_notes();
+    assert_int_equal(note_count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(notes[i].kind, NET_CLOSED_RAIL);
+        assert_int_equal(notes[i].rail, 1);
+    }
+    assert_int_equal(peer->wants_closed | end.peers[2].wants_closed, 0);
+    net_stripe_note(&end.net, peer, &note);
+    send_notes();
+    assert_int_equal(note_count, 3);
+    end.world.pe = 2;
+    net_stripe_note(&end.net, &end.peers[0], &note);
+    assert_int_equal(end.peers[0].wants_closed, 0); /* PE 0 is told as well */
+}
+
+/* Nothing moves for 3 s: the peer is asked; it is there, and nothing moves for 3 s more. */
+static void a_rail_stands_still(void **context)
+{
+    (void)context;
+    transfer(2 * PIECE, true, true);
+    expect_rails(0, "01");
+    struct net_rail *rail = &end.net.rails[1];
+    for (int i = 0; i < 29; i++, net_stripe_advance(&end.net))
+        now += 100 * ms;
+    now += 5000 * ms; /* of a pause as much as a look counts */
+    net_stripe_advance(&end.net);
+    assert_int_equal(rail->stood_ns, 3000 * ms);
+    assert_true(rail->asked && !rail->answered);
+    send_notes();
+    assert_true(note_count >= 1);
+    assert_int_equal(notes[0].kind, NET_ASK);
+    assert_int_equal(notes[0].rail, 1);
+    for (int i = 0; i < 40; i++, net_stripe_advance(&end.net))
+        now += 100 * ms;
+    assert_string_equal(rail->cause, ""); /* it may be the peer */
+    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_HERE, .rail = 1});
+    assert_true(rail->answered);
+    assert_int_equal(rail->stood_ns, 0);
+    for (int i = 0; i < 29; i++, net_stripe_advance(&end.net))
+        now += 100 * ms;
+    assert_string_equal(rail->cause, "");
+    now += 100 * ms;
+    net_stripe_advance(&end.net);
+    assert_string_equal(rail->cause, "nothing has moved for 6 s");
+    assert_null(rail->endpoint);
+    assert_int_equal(end.net.rails[2].stood_ns, 0); /* where nothing is under way */
+    complete(0);
+}
+
+static void a_rail_that_moves_is_not_asked_about(void **context)
+{
+    (void)context;
+    struct net_rail *rail = &end.net.rails[1];
+    transfer(5 * PIECE, true, true);
+    expect_rails(0, "01201");
+    for (int i = 0; i < 20; i++, net_stripe_advance(&end.net))
+        now += 100 * ms;
+    assert_int_equal(rail->stood_ns, 2000 * ms);
+    rail->asked = rail->answered = true;
+    complete(1);
+    assert_int_equal(rail->stood_ns, 0);
+    assert_false(rail->asked || rail->answered);
+    complete(4);
+    net_stripe_advance(&end.net);
+    assert_int_equal(rail->stood_ns, 0);
+    complete(0);
+    complete(2);
+    complete(3);
+}
+
+/* --------------------------------------------------------------------------------------------- speed */
+
+static void the_speed_is_measured(void **context)
+{
+    (void)context;
+    struct net_rail *rail = &end.net.rails[0];
+    ends.reaches = 1;
+    transfer(4 * PIECE, true, true);
+    now += 10 * ms;
+    complete(0); /* has waited for a connection */
+    assert_true(rail->connected);
+    assert_int_equal(rail->rate, 0);
+    now += 5 * ms - 1;
+    complete(1);
+    assert_int_equal(rail->rate, 0); /* more is under way, and it was short */
+    now += 1;
+    complete(2);
+    assert_true(rail->rate == (double)(2 * PIECE) / (double)(5 * ms));
+    assert_int_equal(rail->moved, 0);
+    assert_int_equal(rail->rated_ns, now);
+    double was = rail->rate;
+    now += 50 * 1000 - 1;
+    complete(3);
+    assert_true(rail->rate == was);
+    end.access_count = 0;
+    transfer(PIECE, true, true);
+    now += 50 * 1000;
+    complete(0); /* all that it had to do */
+    assert_true(rail->rate > was);
+    was = rail->rate;
+    end.access_count = 0;
+    transfer((32 << 10) - 1, true, true);
+    now += 10 * ms;
+    complete(0); /* that little tells nothing */
+    assert_true(rail->rate == was);
+}
+
+/* One that was slow is tried again when its speed is old, but not for more than a twentieth of the time. */
+static void a_slow_rail_is_tried_again(void **context)
+{
+    (void)context;
+    for (int i = 0; i < END_RAILS; i++) {
+        end.net.rails[i].rate = i == 2 ? 0.1 : 100;
+        end.net.rails[i].rated_ns = now;
+    }
+    transfer(2 * PIECE, true, true);
+    expect_rails(0, "01");
+    complete_all();
+    now += (uint64_t)(20 * PIECE / 0.1);
+    end.net.looked_ns = now;
+    end.net.rails[0].rated_ns = end.net.rails[1].rated_ns = now;
+    transfer(PIECE, true, true);
+    expect_rails(0, "0");
+    complete_all();
+    now++;
+    end.net.rails[2].bytes_lately = end.net.rails[2].ns_lately = 7;
+    transfer(2 * PIECE, true, true);
+    expect_rails(0, "20");
+    assert_true(end.net.rails[2].bytes_lately == 0 && end.net.rails[2].ns_lately == 0);
+    complete_all();
+}
+
+/* ---------------------------------------------------------------------------------------- further failures */
+
+/* The peer is asked once for a NIC, however many pieces were on it. */
+static void a_rail_is_asked_for_once(void **context)
+{
+    (void)context;
+    struct net_rail *rail = &end.net.rails[2];
+    ends.reaches = 1 << 2 | 1 << 1;
+    end.net.rails[1].refused = false;
+    end.refuse_access = refuse;
+    refusal = -FI_EAGAIN;
+    refusing = 1 << 1;
+    rail->traits.confirmed = false;
+    transfer(3 * PIECE, true, true);
+    expect_rails(0, "222");
+    refusing = 1 << 1 | 1 << 2;
+    complete(0);
+    assert_int_equal(rail->to_confirm, 1);
+    void *descriptor = &descriptor;
+    assert_non_null(net_rail_scratch(&end.net, rail, &descriptor));
+    assert_null(descriptor); /* it is not registered */
+    strcpy(rail->cause, "x");
+    refusing = 0;
+    net_stripe_advance(&end.net);
+    assert_null(rail->endpoint);
+    assert_null(rail->memory);
+    assert_int_equal(rail->to_confirm, 0);
+    send_notes();
+    assert_int_equal(note_count, 1);
+    net_stripe_advance(&end.net);
+    assert_int_equal(end.access_count, 3);
+    net_stripe_note(&end.net, peer,
+                    &(struct net_note){.kind = NET_CLOSED_RAIL, .rail = peer->there[2]});
+    net_stripe_advance(&end.net);
+    expect_rails(3, "111");
+    for (int i = 3; i < 6; i++)
+        complete(i);
+    assert_int_equal(channel->writes, 0);
+}
+
+/* The NIC of messages: those move; a write over one that shares its end at the peer cannot go again. */
+static void messages_move_when_their_rail_is_closed(void **context)
+{
+    (void)context;
+    strcpy(end.net.rails[0].cause, "x");
+    net_stripe_advance(&end.net);
+    assert_int_equal(peer->via, 1);
+    assert_int_equal(end.peers[2].via, 1);
+    assert_null(end.net.rails[0].endpoint);
+    peer->there[2] = peer->there[1];
+    ends.reaches = 1 << 2;
+    transfer(PIECE, true, true);
+    expect_rails(0, "2");
+    strcpy(end.net.rails[2].cause, "x");
+    net_stripe_advance(&end.net);
+    assert_int_equal(peer->failed, WEFT_ERR_PATH);
+    assert_string_equal(peer->sentence, "a remote access at PE 1 failed (provider tcp on lo): x");
+    assert_int_equal(channel->writes, 0);
+}
+
+/* One that would die of it is closed when what it asked for has come, or after 300 ms. */
+static void reads_come_before_the_end(void **context)
+{
+    (void)context;
+    struct net_rail *rail = &end.net.rails[2];
+    rail->traits.dies_of_reads = true;
+    rail->reads = 1;
+    strcpy(rail->cause, "pulled");
+    for (int i = 0; i < 2; i++, net_stripe_advance(&end.net))
+        now += 100 * ms;
+    assert_non_null(rail->endpoint);
+    rail->reads = 0;
+    net_stripe_advance(&end.net);
+    assert_null(rail->endpoint);
+    assert_false(rail->kept);
+    rail = &end.net.rails[1];
+    rail->traits.dies_of_reads = true;
+    rail->reads = 1;
+    strcpy(rail->cause, "pulled");
+    for (int i = 0; i < 3; i++, net_stripe_advance(&end.net)) {
+        now += i < 2 ? 100 * ms : 99 * ms;
+        assert_non_null(rail->endpoint);
+    }
+    assert_non_null(rail->endpoint);
+    now += 1 * ms;
+    net_stripe_advance(&end.net);
+    assert_null(rail->endpoint);
+    assert_true(rail->kept);
+}
+
+static void notes_name_rails_that_there_are(void **context)
+{
+    (void)context;
+    struct net_rail *beyond = &end.net.rails[END_RAILS];
+    beyond->asked = true;
+    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_CLOSE_RAIL, .rail = END_RAILS});
+    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_HERE, .rail = END_RAILS});
+    assert_string_equal(beyond->cause, "");
+    assert_false(beyond->answered);
+    assert_int_equal(peer->wants_closed, 0);
+    net_stripe_note(&end.net, peer,
+                    &(struct net_note){.kind = NET_CLOSED_RAIL, .rail = NET_RAILS - 1});
+    assert_int_equal(peer->closed, 1 << (NET_RAILS - 1)); /* the peer may have more */
+    send_notes();
+    assert_int_equal(note_count, 0);
+    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_ASK, .rail = NET_RAILS - 1});
+    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_ASK, .rail = NET_RAILS});
+    send_notes();
+    assert_int_equal(note_count, 1);
+    assert_int_equal(notes[0].kind, NET_HERE);
+    assert_int_equal(notes[0].rail, NET_RAILS - 1);
+    strcpy(end.net.rails[1].cause, "x"); /* the first cause stays */
+    net_rail_failed(&end.net, &end.net.rails[1], peer, "pulled");
+    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_CLOSE_RAIL, .rail = 1});
+    assert_string_equal(end.net.rails[1].cause, "x");
+    peer->closed = 1 << peer->there[1] | 1 << peer->there[2];
+    net_rail_failed(&end.net, &end.net.rails[0], peer, "pulled");
+    assert_int_equal(peer->failed, WEFT_ERR_PATH);
+}
+
+/* ------------------------------------------------------------------------------------------ chunks */
+
+/* Between segments, up to the end of a chunk; each NIC has a key of its own for it. */
+static void transfers_between_segments(void **context)
+{
+    (void)context;
+    const struct peer there = {.pe = 1};
+    size_t taken = 7;
+    end.world.sizes[SEG_HEAP] = 4 * (size_t)NET_CHUNK_BYTES;
+    struct net_key *home = peer->keys[SEG_HEAP] = calloc(5, sizeof *home);
+    struct net_key *keys = peer->rail_keys[SEG_HEAP] = calloc(4 * NET_RAILS, sizeof *keys);
+    for (uint64_t chunk = 0; chunk < 4; chunk++) {
+        home[chunk] = (struct net_key){.key = 500 + chunk, .known = 1, .asked = 1};
+        for (uint64_t i = 0; i < NET_RAILS; i++)
+            keys[chunk * NET_RAILS + i] =
+                (struct net_key){.key = 600 + 10 * chunk + i, .known = 1, .asked = 1};
+    }
+    struct remote at = {(struct peer *)(uintptr_t)&there, SEG_HEAP,
+                        2 * NET_CHUNK_BYTES - PIECE - 1000};
+    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
+    assert_int_equal(taken, PIECE + 1000);
+    expect_rails(0, "01");
+    assert_int_equal(end.accesses[0].key, 501);
+    assert_int_equal(end.accesses[0].address, NET_CHUNK_BYTES - PIECE - 1000);
+    assert_int_equal(end.accesses[1].key, 610 + peer->there[1]);
+    assert_int_equal(end.accesses[1].address, NET_CHUNK_BYTES - 1000);
+    complete_all();
+    at.offset = 2 * NET_CHUNK_BYTES;
+    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST, false, &taken), WEFT_OK);
+    assert_int_equal(taken, LEAST);
+    assert_int_equal(end.accesses[0].key, 502);
+    assert_int_equal(end.accesses[0].address, 0);
+    complete_all();
+    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST - 1, true, &taken), WEFT_OK);
+    expect_rails(0, "0000"); /* too small to be spread */
+    complete_all();
+    home[2].known = 0; /* it would have nowhere to go */
+    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
+    assert_int_equal(taken, 0);
+    peer->via = 2;
+    assert_int_equal(net_stripe_move(&end.state, at, local, PIECE, true, &taken), WEFT_OK);
+    assert_int_equal(taken, PIECE);
+    expect_rails(0, "2");
+    complete_all();
+    keys[2 * NET_RAILS + peer->there[2]].known = 0;
+    assert_int_equal(net_stripe_move(&end.state, at, local, PIECE, true, &taken), WEFT_OK);
+    assert_int_equal(taken, 0);
+    assert_int_equal(end.access_count, 0);
+    peer->failed = WEFT_ERR_PATH;
+    peer->accounted = true;
+    home[2].asked = keys[2 * NET_RAILS].asked = 0;
+    taken = 7;
+    assert_int_equal(net_stripe_move(&end.state, at, local, PIECE, true, &taken), WEFT_ERR_PATH);
+    assert_int_equal(taken, 0);
+    free(home);
+    free(keys);
+}
+
+static void all_is_dropped_at_the_end(void **context)
+{
+    (void)context;
+    transfer(14 * PIECE, true, true);
+    assert_int_equal(channel->writes, 14);
+    net_stripe_close(&end.net);
+    assert_int_equal(channel->writes, 0);
+    assert_int_equal(end.net.stripes, 0);
+    for (int i = 0; i < END_RAILS; i++)
+        assert_null(end.net.rails[i].pieces.first);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_end, shut_end)
+    const struct CMUnitTest tests[] = {
+        CASE(transfers_are_cut),
+        CASE(writes_are_confirmed),
+        CASE(confirmations_wait),
+        CASE(few_are_under_way_at_first),
+        CASE(by_the_speed_that_is_told),
+        CASE(by_the_speed_that_was_measured),
+        CASE(pieces_that_are_not_spread),
+        CASE(who_takes_large_transfers),
+        CASE(refused_for_now),
+        CASE(refused_altogether),
+        CASE(a_rail_fails),
+        CASE(the_rail_of_messages_fails),
+        CASE(pieces_of_a_failed_peer_are_dropped),
+        CASE(no_rail_leads_there),
+        CASE(a_peer_gives_a_rail_up),
+        CASE(a_rail_stands_still),
+        CASE(a_rail_that_moves_is_not_asked_about),
+        CASE(a_rail_is_asked_for_once),
+        CASE(messages_move_when_their_rail_is_closed),
+        CASE(reads_come_before_the_end),
+        CASE(notes_name_rails_that_there_are),
+        CASE(transfers_between_segments),
+        CASE(all_is_dropped_at_the_end),
+        CASE(the_speed_is_measured),
+        CASE(a_slow_rail_is_tried_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

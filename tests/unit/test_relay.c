@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Path relay: what is asked of the third GPU for each operation, and what is waited for, by the place of the local side.
+ * No GPU is here: its calls are written down. */
+#include "gpu/relay.h"
+#include "gpu/stripe.h"
+#include "path/relay.h"
+
+#include "base/status.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern const struct path_ops path_relay;
+
+static char calls[512];
+static const char *fails; /* the call that does */
+static enum gpu_place place;
+static bool reached;
+static uint64_t found;
+
+static weft_status call(const char *name, const char *more)
+{
+    size_t used = strlen(calls);
+    snprintf(calls + used, sizeof calls - used, "%s%s%s", used ? " " : "", name, more);
+    return fails && strcmp(fails, name) == 0 ? base_fail(WEFT_ERR_SYSTEM, "%s", name) : WEFT_OK;
+}
+
+static struct gpu *sides[3], side[3], own;
+static char bytes[64];
+
+/* "" to the peer, ",get" from it; by the third GPU. */
+static const char *way(const struct gpu *gpu, const void *dst, const void *src, size_t n)
+{
+    uintptr_t to = (uintptr_t)dst - 0x100000, from = (uintptr_t)src - 0x100000;
+    bool put = to < 4096;
+    assert_ptr_equal(gpu, &side[1]);
+    assert_int_equal((put ? to : from) % 16, 8);
+    assert_true((const char *)(put ? src : dst) >= bytes &&
+                (const char *)(put ? src : dst) < bytes + 64);
+    assert_true(n == 64 || n == 4);
+    return put ? "" : ",get";
+}
+
+enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *address);
+enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *address)
+{
+    (void)address;
+    assert_ptr_equal(gpu, &side[1]);
+    return place;
+}
+
+bool __wrap_gpu_relay_reaches(struct gpu *gpu, const void *local);
+bool __wrap_gpu_relay_reaches(struct gpu *gpu, const void *local)
+{
+    assert_ptr_equal(gpu, &side[1]);
+    assert_true((const char *)local >= bytes && (const char *)local < bytes + 64);
+    return reached;
+}
+
+weft_status __wrap_gpu_relay_copy_around(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+                                         size_t n);
+weft_status __wrap_gpu_relay_copy_around(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+                                         size_t n)
+{
+    (void)lane;
+    return call("around", way(gpu, dst, src, n));
+}
+
+weft_status __wrap_gpu_copy_plain(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+                                  size_t n);
+weft_status __wrap_gpu_copy_plain(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+                                  size_t n)
+{
+    (void)lane;
+    return call("plain", way(gpu, dst, src, n));
+}
+
+weft_status __wrap_gpu_copy_peer(struct gpu *gpu, struct gpu *by, int slot, unsigned lane,
+                                 void *dst, const void *src, size_t n, enum gpu_manner manner);
+weft_status __wrap_gpu_copy_peer(struct gpu *gpu, struct gpu *by, int slot, unsigned lane,
+                                 void *dst, const void *src, size_t n, enum gpu_manner manner)
+{
+    char more[16];
+    (void)lane;
+    assert_ptr_equal(gpu, &own);
+    assert_int_equal(slot, 1);
+    snprintf(more, sizeof more, "%s%s", way(by, dst, src, n),
+             manner == GPU_DONE       ? ",done"
+             : manner == GPU_IN_ORDER ? ",order"
+                                      : "");
+    return call("copy", more);
+}
+
+weft_status __wrap_gpu_signal(struct gpu *gpu, unsigned lane, CUdeviceptr signal, uint64_t value,
+                              weft_signal_op op);
+weft_status __wrap_gpu_signal(struct gpu *gpu, unsigned lane, CUdeviceptr signal, uint64_t value,
+                              weft_signal_op op)
+{
+    (void)gpu, (void)lane, (void)op;
+    assert_int_equal(signal, 0x100000 + 64);
+    assert_int_equal(value, 9);
+    return call("signal", "");
+}
+
+weft_status __wrap_gpu_access(struct gpu *gpu, unsigned lane, CUdeviceptr at, int op, size_t width,
+                              uint64_t value, uint64_t expected, uint64_t *fetched);
+weft_status __wrap_gpu_access(struct gpu *gpu, unsigned lane, CUdeviceptr at, int op, size_t width,
+                              uint64_t value, uint64_t expected, uint64_t *fetched)
+{
+    char more[64];
+    (void)gpu, (void)lane, (void)op;
+    assert_int_equal(at, 0x100000 + 8);
+    snprintf(more, sizeof more, ",%zu,%llx,%llx", width, (unsigned long long)value,
+             (unsigned long long)expected);
+    if (fetched)
+        *fetched = found;
+    return call("access", more);
+}
+
+weft_status __wrap_gpu_quiet(struct gpu *gpu);
+weft_status __wrap_gpu_quiet(struct gpu *gpu)
+{
+    char more[8];
+    snprintf(more, sizeof more, ",%d", (int)(gpu - side));
+    return call("quiet", more);
+}
+
+weft_status __wrap_gpu_lane_quiet(struct gpu *gpu, unsigned lane);
+weft_status __wrap_gpu_lane_quiet(struct gpu *gpu, unsigned lane)
+{
+    (void)gpu, (void)lane;
+    return call("lane", "");
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+
+static struct gpu_window windows[2];
+static int slot_of[] = {0, 1, -1};
+static struct path_world world = {.npes = 3, .gpu = &own};
+static struct peer peer;
+
+static int prepare(void **state)
+{
+    (void)state;
+    memset(&own, 0, sizeof own);
+    windows[1].base = 0x100000;
+    windows[1].relay = 1;
+    own.slot_of = slot_of;
+    own.heap.windows = windows;
+    own.heap.relay_count = 2;
+    for (int i = 0; i < 3; i++)
+        sides[i] = &side[i];
+    own.sides = (struct gpu * _Atomic *)sides;
+    peer = (struct peer){.pe = 1, .ops = &path_relay, .world = &world};
+    calls[0] = '\0';
+    fails = NULL;
+    place = GPU_PLACE_DEVICE;
+    reached = true;
+    return path_relay.open(&world, &peer.state) != WEFT_OK || !peer.state;
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    path_relay.close(peer.state);
+    return 0;
+}
+
+static void expect(weft_status status, weft_status expected, const char *what)
+{
+    assert_int_equal(status, expected);
+    assert_string_equal(calls, what);
+    calls[0] = '\0';
+}
+
+static struct remote at(size_t offset)
+{
+    return (struct remote){&peer, SEG_GPU, offset};
+}
+
+static void puts_and_gets(void **state)
+{
+    (void)state;
+    expect(path_relay.put(at(8), bytes, 64, true), WEFT_OK, "copy");
+    expect(path_relay.put(at(8), bytes, 64, false), WEFT_OK, "copy,done");
+    expect(path_relay.get(at(8), bytes, 64, true), WEFT_OK, "copy,get");
+    expect(path_relay.get(at(8), bytes, 64, false), WEFT_OK, "copy,get,done");
+    place = GPU_PLACE_PLAIN;
+    expect(path_relay.put(at(8), bytes, 64, false), WEFT_OK, "plain");
+    expect(path_relay.put(at(8), bytes, 64, true), WEFT_OK, "copy");
+    reached = false;
+    expect(path_relay.put(at(8), bytes, 64, false), WEFT_OK, "around");
+    expect(path_relay.get(at(8), bytes, 64, false), WEFT_OK, "around,get");
+}
+
+/* The lane is waited for where a copy on it was, and the caller waits. */
+static void puts_with_a_signal(void **state)
+{
+    static const struct {
+        enum gpu_place place;
+        bool reached, nbi;
+        const char *fails, *calls;
+    } rows[] = {{GPU_PLACE_DEVICE, true, false, NULL, "copy,order signal lane"},
+                {GPU_PLACE_DEVICE, true, true, NULL, "copy,order signal"},
+                {GPU_PLACE_PLAIN, true, false, NULL, "plain signal"},
+                {GPU_PLACE_PLAIN, true, true, NULL, "copy,order signal"},
+                {GPU_PLACE_PLAIN, false, false, NULL, "around signal"},
+                {GPU_PLACE_DEVICE, true, false, "copy", "copy,order"},
+                {GPU_PLACE_DEVICE, true, false, "signal", "copy,order signal"},
+                {GPU_PLACE_DEVICE, true, false, "lane", "copy,order signal lane"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        place = rows[i].place;
+        reached = rows[i].reached;
+        fails = rows[i].fails;
+        expect(path_relay.put_signal(at(8), bytes, 64, at(64), 9, WEFT_SIGNAL_SET, rows[i].nbi),
+               fails ? WEFT_ERR_SYSTEM : WEFT_OK, rows[i].calls);
+    }
+}
+
+static void single_accesses(void **state)
+{
+    uint64_t value = 0x1122334455667788, back = 0;
+    (void)state;
+    expect(path_relay.store(at(8), &value, 4), WEFT_OK, "access,4,55667788,0");
+    found = 0xaabbccddeeff0011;
+    expect(path_relay.load(at(8), &back, 4), WEFT_OK, "access,4,0,0");
+    assert_int_equal(back, 0xeeff0011);
+    back = 0;
+    expect(path_relay.atomic(at(8), WEFT_AMO_CSWAP, 8, 5, 6, &back, false), WEFT_OK,
+           "access,8,5,6");
+    assert_int_equal(back, found);
+    expect(path_relay.atomic(at(8), WEFT_AMO_ADD, 8, 5, 0, NULL, false), WEFT_OK, "access,8,5,0");
+    back = 3;
+    fails = "access";
+    expect(path_relay.atomic(at(8), WEFT_AMO_SWAP, 8, 5, 0, &back, false), WEFT_ERR_SYSTEM,
+           "access,8,5,0");
+    assert_int_equal(back, 3);
+}
+
+static void strided_by_copies(void **state)
+{
+    const struct path_strides strides = {.remote_step = 16, .local_step = 8, .element = 4, .n = 3};
+    (void)state;
+    reached = false;
+    expect(path_relay.iput(at(8), bytes, &strides), WEFT_OK, "around around around quiet,1");
+    expect(path_relay.iget(at(8), bytes, &strides), WEFT_OK,
+           "around,get around,get around,get quiet,1");
+    fails = "around";
+    expect(path_relay.iget(at(8), bytes, &strides), WEFT_ERR_SYSTEM, "around,get");
+}
+
+/* Of all third GPUs that there are, until one fails. */
+static void a_quiet(void **state)
+{
+    (void)state;
+    expect(path_relay.quiet(peer.state), WEFT_OK, "quiet,0 quiet,1");
+    sides[0] = NULL;
+    expect(path_relay.quiet(peer.state), WEFT_OK, "quiet,1");
+    sides[0] = &side[0];
+    fails = "quiet";
+    expect(path_relay.quiet(peer.state), WEFT_ERR_SYSTEM, "quiet,0");
+    own.sides = NULL;
+    expect(path_relay.quiet(peer.state), WEFT_OK, "");
+}
+
+/* Mapping new memory of the heap may have been refused since the path was chosen. */
+static void it_is_not_relayed_any_more(void **state)
+{
+    uint64_t value = 1;
+    const struct path_strides strides = {.element = 4, .n = 1};
+    (void)state;
+    snprintf(windows[1].relay_text, sizeof windows[1].relay_text, "no memory");
+    for (int i = 0; i < 2; i++) {
+        windows[1].relay = i ? 1 : -1;
+        peer.pe = i ? 2 : 1;
+        expect(path_relay.put(at(8), bytes, 64, false), WEFT_ERR_NO_PATH, "");
+        assert_non_null(strstr(base_last_error(), i ? "(another kernel)" : "(no memory)"));
+        expect(path_relay.get(at(8), bytes, 64, false), WEFT_ERR_NO_PATH, "");
+        expect(path_relay.iput(at(8), bytes, &strides), WEFT_ERR_NO_PATH, "");
+        expect(path_relay.store(at(8), &value, 8), WEFT_ERR_NO_PATH, "");
+        expect(path_relay.load(at(8), &value, 8), WEFT_ERR_NO_PATH, "");
+        expect(path_relay.atomic(at(8), WEFT_AMO_ADD, 8, 1, 0, NULL, false), WEFT_ERR_NO_PATH, "");
+        expect(path_relay.put_signal(at(8), bytes, 64, at(64), 9, WEFT_SIGNAL_SET, false),
+               WEFT_ERR_NO_PATH, "");
+    }
+}
+
+static void without_a_gpu(void **state)
+{
+    struct path_world none = {.npes = 1};
+    struct path_state *nothing = peer.state;
+    (void)state;
+    assert_int_equal(path_relay.open(&none, &nothing), WEFT_OK);
+    assert_null(nothing);
+}
+
+/* The first of the node has its third GPU too. */
+static void the_first_of_the_node(void **state)
+{
+    uint64_t value = 1;
+    (void)state;
+    windows[0] = windows[1];
+    peer.pe = 0;
+    expect(path_relay.store(at(8), &value, 8), WEFT_OK, "access,8,1,0");
+    windows[0].relay = -1;
+    expect(path_relay.store(at(8), &value, 8), WEFT_ERR_NO_PATH, "");
+    assert_null(strstr(base_last_error(), "another kernel"));
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, prepare, finish)
+    const struct CMUnitTest tests[] = {
+        CASE(puts_and_gets),   CASE(puts_with_a_signal),
+        CASE(single_accesses), CASE(strided_by_copies),
+        CASE(a_quiet),         CASE(it_is_not_relayed_any_more),
+        CASE(without_a_gpu),   CASE(the_first_of_the_node),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
