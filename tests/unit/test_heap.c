@@ -158,6 +158,7 @@ void *__wrap_realloc(void *old, size_t bytes)
 static void heaps_stay_alike_without_private_memory(void **state)
 {
     enum { SIZE = 1 << 20, BLOCKS = 700 };
+    int refused = 0;
     for (int fails_at = 0; fails_at < BLOCKS; fails_at++) {
         struct heap *here = heap_create(SIZE), *there = heap_create(SIZE);
         for (int i = 0; i < BLOCKS; i++) {
@@ -169,6 +170,7 @@ static void heaps_stay_alike_without_private_memory(void **state)
             if (status) { /* as weft_alloc() does then */
                 assert_int_equal(status, WEFT_ERR_NO_MEMORY);
                 assert_int_equal(i, fails_at);
+                refused++;
                 assert_int_equal(heap_free(there, b), WEFT_OK);
                 continue;
             }
@@ -178,6 +180,7 @@ static void heaps_stay_alike_without_private_memory(void **state)
         heap_destroy(here);
         heap_destroy(there);
     }
+    assert_int_not_equal(refused, 0); /* without room for its record no block is given */
 }
 
 int main(void)
