@@ -241,6 +241,14 @@ static void receiver_not_ready(void **state)
     close_side(&b);
 }
 
+/* A refusal may get lost, and whoever refused answers no more: the requester gives up then. */
+static bool is_refused(enum ibv_wc_status status)
+{
+    const char *link = getenv("SOFT_HCA_LINK"), *mode = getenv("SOFT_HCA_MODE");
+    bool loses = link && mode && strcmp(link, "roce") == 0 && strcmp(mode, "adversarial") == 0;
+    return status == IBV_WC_REM_INV_REQ_ERR || (loses && status == IBV_WC_RETRY_EXC_ERR);
+}
+
 static void message_too_long(void **state)
 {
     struct side a, b;
@@ -251,7 +259,7 @@ static void message_too_long(void **state)
     post_recv(&b, 2, 100, 9);
     post_send(&a, IBV_WR_SEND, 0, 10, 0);
     wait_wc(a.cq, &wc);
-    assert_int_equal(wc.status, IBV_WC_REM_INV_REQ_ERR);
+    assert_true(is_refused(wc.status));
     wait_wc(b.cq, &wc);
     assert_int_equal(wc.status, IBV_WC_LOC_LEN_ERR);
     assert_int_equal(wc.wr_id, 1);
