@@ -30,6 +30,7 @@ static int asked;
 static CUresult batch_answer;
 static uint64_t capture;      /* of the stream of the program: 0 none */
 static uint64_t taken_by[64]; /* the capture that a stream made here is part of */
+static bool locked_out;       /* no context can be pushed */
 static bool writes;           /* whether stores of the stream are done at once */
 static char dst[64 << 20], src[sizeof dst];
 
@@ -54,6 +55,8 @@ static int number(const void *handle)
 
 static CUresult push(CUcontext context)
 {
+    if (locked_out)
+        return ERROR;
     entered++;
     return CUDA_SUCCESS;
 }
@@ -77,6 +80,7 @@ static CUresult record(CUevent event, CUstream stream)
 
 static CUresult wait_event(CUstream stream, CUevent event, unsigned flags)
 {
+    assert_int_equal(flags, 0);
     return note("W%d<%d ", number(stream), number(event));
 }
 
@@ -167,6 +171,7 @@ static CUresult write_64(CUstream stream, CUdeviceptr address, uint64_t value, u
 static CUresult batch_op(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list,
                          unsigned flags)
 {
+    assert_int_equal(flags, 0);
     CUresult result = note("M%d: ", number(stream));
     for (unsigned i = 0; i < count && !result; i++) {
         bool wide = list[i].writeValue.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
@@ -214,6 +219,7 @@ static int set_up(void **state)
     events = streams = made = entered = 0;
     capture = 0;
     writes = true;
+    locked_out = false;
     batch_answer = CUDA_SUCCESS;
     memset(taken_by, 0, sizeof taken_by);
     forget();
@@ -306,6 +312,12 @@ static void a_part_that_fails_ends_the_copy(void **state)
         assert_string_equal(text + (end - all), "Q1 Q11 Q21 ");
         assert_int_equal(entered, 0);
     }
+    forget();
+    fail_at = 3;
+    queries[0] = queries[1] = ERROR; /* the sentence is that of what failed first */
+    assert_int_equal(gpu_stripe_parts(&set, 1, dst, src, 1 << 20, share), WEFT_ERR_SYSTEM);
+    assert_null(strstr(base_last_error(), "cuStreamQuery"));
+    assert_non_null(strstr(base_last_error(), "cuMemcpyAsync of 307200 bytes"));
 }
 
 /* ------------------------------------------------------------------------------- side by side */
@@ -400,6 +412,9 @@ static void a_full_table_of_orders_is_no_error(void **state)
     assert_int_equal(copy_by_engines(GPU_ENGINE_SETS, 3), WEFT_OK);
     expect("C7:0+100 C7:1000+101 C7:2000+102 ");
     assert_int_equal(streams, GPU_ENGINE_SETS);
+    fail_at = 2;
+    assert_int_equal(copy_by_engines(GPU_ENGINE_SETS, 3), WEFT_ERR_SYSTEM);
+    expect("C7:0+100 C7:1000+101 ");
     assert_int_equal(copy_by_engines(GPU_ENGINE_SETS - 1, 2), WEFT_OK); /* still its own */
     assert_int_equal(streams, GPU_ENGINE_SETS);
     assert_non_null(strchr(text, 'R'));
@@ -456,6 +471,29 @@ static void a_fork_that_fails_is_over_on_return(void **state)
             assert_string_equal(text + strlen(text) - strlen(queried), queried);
             assert_non_null(strstr(base_last_error(), "FAILED"));
         }
+        forget();
+        fail_at = 5;
+        queries[0] = queries[1] = ERROR;
+        assert_int_equal(copy_by_engines(captured, 3), WEFT_ERR_SYSTEM);
+        assert_non_null(strstr(base_last_error(), "cuMemcpyAsync of 102 bytes"));
+    }
+}
+
+/* More pieces than a batch has room for go by streams. */
+static void a_batch_has_a_limit(void **state)
+{
+    enum { MOST = 2 * GPU_ENGINE_COPIES };
+    gpu->pins = (struct gpu_pins){.slots = dst, .stride = 65536, .slot_count = 1, .count = 48};
+    for (size_t i = 0; i < 48; i++)
+        gpu->pins.ends[i] = 1000 * (i + 1);
+    for (int more = 0; more < 2; more++) { /* 43 pieces each of three, and one or two */
+        for (int i = 0; i < 3; i++)
+            copies[i] = (struct gpu_engine_copy){dst, src, 43000};
+        copies[3] = (struct gpu_engine_copy){dst + 43000, src + 43000, 1000 + (size_t)more};
+        assert_int_equal(copy_by_engines(0, 4), WEFT_OK);
+        assert_int_equal(strchr(text, 'B') != NULL, more == 0);
+        assert_int_equal(strchr(text, 'R') != NULL, more == 1);
+        forget();
     }
 }
 
@@ -482,6 +520,8 @@ static void large_copies_take_all_streams(void **state)
     gpu->stripe_bytes = 1; /* the last stream takes what is left */
     assert_int_equal(gpu_copy(gpu, 0, dst, src, 8 << 20, GPU_ANY_ORDER), WEFT_OK);
     expect("C0:0+2097152 C1:2097152+2097152 C2:4194304+2097152 C3:6291456+2097152 ");
+    assert_int_equal(gpu_copy(gpu, 0, dst, src, (8 << 20) + 1, GPU_ANY_ORDER), WEFT_OK);
+    expect("C0:0+2097152 C1:2097152+2097152 C2:4194304+2097152 C3:6291456+2097153 ");
     gpu->stripe_bytes = 0;
     assert_int_equal(gpu_copy(gpu, 5, dst, src, bytes, GPU_ANY_ORDER), WEFT_OK);
     expect("C1:0+9437189 ");
@@ -497,8 +537,99 @@ static void a_copy_that_fails_is_told(void **state)
         assert_int_equal(entered, 0);
         forget();
     }
-    assert_int_equal(gpu_quiet(gpu), WEFT_OK); /* what was put there before is waited for */
-    assert_non_null(strstr(text, "Q0 "));
+    assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
+    forget();
+    queries[0] = ERROR; /* the first stream's: the second one is not asked for any more */
+    assert_int_equal(gpu_quiet(gpu), WEFT_ERR_SYSTEM);
+    expect("Q0 Q0 ");
+}
+
+/* Where the GPU's context cannot be made current, nothing is asked of the driver. */
+static void without_a_context_nothing_is_done(void **state)
+{
+    struct gpu_stripes set = three();
+    struct gpu_word word = {(uintptr_t)dst, 1, 8};
+    struct gpu_mark *mark, *behind_word, *none;
+    gpu->heap.reservation = (uintptr_t)dst;
+    gpu->heap.reserved_bytes = 4096;
+    writes = false;
+    assert_int_equal(gpu_copy(gpu, 0, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
+    assert_int_equal(gpu_mark_put(gpu, 0, &mark), WEFT_OK);
+    assert_int_equal(gpu_store_marked(gpu, 0, &word, 1, &behind_word), WEFT_OK);
+    forget();
+    locked_out = true;
+    for (int look = 1; look < 500; look++)
+        assert_int_equal(gpu_mark_passed(gpu, &behind_word), WEFT_OK);
+    assert_int_equal(gpu_mark_passed(gpu, &behind_word), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(base_last_error(), "cuCtxPushCurrent for GPU 0"));
+    assert_int_equal(gpu_copy(gpu, 0, dst, src, 64, GPU_DONE), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_copy_plain(gpu, 0, dst, src, 8), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_lane_quiet(gpu, 0), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_quiet(gpu), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_mark_put(gpu, 0, &none), WEFT_ERR_SYSTEM);
+    assert_null(none);
+    for (int i = 0; i < 2 * GPU_MARK_WORDS; i++) { /* the word is given back */
+        assert_int_equal(gpu_store_marked(gpu, 0, &word, 1, &none), WEFT_ERR_SYSTEM);
+        assert_null(none);
+    }
+    expect("");
+    const unsigned share[] = {0, 512, 512};
+    gpus[1].device.cuda = &gpus[1].cuda;
+    assert_int_equal(gpu_stripe_parts(&set, 0, dst, src, 1 << 20, share), WEFT_ERR_SYSTEM);
+    expect("R50@0 ");
+    locked_out = false;
+    gpu_mark_drop(gpu, &mark);
+    gpu_mark_drop(gpu, &behind_word);
+    gpu_marks_free(gpu);
+}
+
+/* What cannot be cleared is not handed out. */
+static CUdeviceptr handed_out;
+
+static CUresult mem_alloc(CUdeviceptr *address, size_t bytes)
+{
+    *address = handed_out = (uintptr_t)dst + 512;
+    return note("A%zu ", bytes);
+}
+
+static CUresult mem_free(CUdeviceptr address)
+{
+    assert_int_equal(address, handed_out);
+    note("F ");
+    return CUDA_SUCCESS;
+}
+
+static CUresult mem_set(CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream)
+{
+    assert_int_equal(value, 0);
+    return note("Z%d:%zu+%zu ", number(stream), (size_t)(address - (uintptr_t)dst), bytes);
+}
+
+static void memory_is_cleared_or_given_back(void **state)
+{
+    CUdeviceptr address;
+    gpu->cuda.MemAlloc = mem_alloc;
+    gpu->cuda.MemFree = mem_free;
+    gpu->cuda.MemsetD8Async = mem_set;
+    assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_OK);
+    assert_int_equal(address, handed_out);
+    expect("A72 Z0:512+72 Q0 ");
+    fail_at = 1;
+    assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_ERR_SYSTEM);
+    expect("A72 ");
+    fail_at = 2;
+    assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_ERR_SYSTEM);
+    assert_int_equal(address, 0);
+    expect("A72 Z0:512+72 F ");
+    gpu_free(gpu, 0);
+    expect("");
+    locked_out = true;
+    assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_ERR_SYSTEM);
+    assert_int_equal(address, 0);
+    assert_int_equal(gpu_fill(gpu, dst, 0, 72), WEFT_ERR_SYSTEM);
+    gpu_free(gpu, handed_out);
+    expect("");
 }
 
 /* Up to three words go by stores of the stream, if all of them do. */
@@ -749,8 +880,11 @@ int main(void)
         ENGINES(a_full_table_of_orders_is_no_error),
         ENGINES(captures_have_their_own_streams),
         ENGINES(a_fork_that_fails_is_over_on_return),
+        ENGINES(a_batch_has_a_limit),
         TEST(large_copies_take_all_streams),
         TEST(a_copy_that_fails_is_told),
+        TEST(without_a_context_nothing_is_done),
+        TEST(memory_is_cleared_or_given_back),
         TEST(few_words_are_stored),
         TEST(copies_end_where_a_registration_does),
         TEST(events_are_used_again),
