@@ -197,6 +197,26 @@ static CUresult error_text(CUresult result, const char **words)
     return CUDA_SUCCESS;
 }
 
+/* Copies by threads of the CPU (gpu/bounce.h), which take what they like. */
+static bool bounces;
+static int bounce_asked;
+static weft_status bounce_status;
+
+bool __wrap_gpu_bounce(struct gpu *by, struct gpu_lane *lane, void *to, const void *from,
+                       size_t bytes, weft_status *status);
+bool __wrap_gpu_bounce(struct gpu *by, struct gpu_lane *lane, void *to, const void *from,
+                       size_t bytes, weft_status *status)
+{
+    bounce_asked++;
+    assert_ptr_equal(by, gpu);
+    assert_int_equal((char *)to - dst, (const char *)from - src);
+    if (!bounces)
+        return false;
+    note("T%d:%zu+%zu ", number(lane->stream), (size_t)((char *)to - dst), bytes);
+    *status = bounce_status;
+    return true;
+}
+
 static weft_status check(struct boot *boot)
 {
     return WEFT_OK;
@@ -219,7 +239,9 @@ static int set_up(void **state)
     events = streams = made = entered = 0;
     capture = 0;
     writes = true;
-    locked_out = false;
+    locked_out = bounces = false;
+    bounce_asked = 0;
+    bounce_status = WEFT_OK;
     batch_answer = CUDA_SUCCESS;
     memset(taken_by, 0, sizeof taken_by);
     forget();
@@ -246,7 +268,6 @@ static int set_up(void **state)
         gpus[g].device.cuda = &gpus[g].cuda;
         gpus[g].device.ordinal = g;
         gpus[g].boot = &boot;
-        gpus[g].bounce_refused = true;
         pthread_mutex_init(&gpus[g].marks_lock, NULL);
         for (int lane = 0; lane < GPU_LANES; lane++)
             gpus[g].lanes[lane].stream = (CUstream)(uintptr_t)(FIRST + 10 * g + lane);
@@ -615,6 +636,9 @@ static void memory_is_cleared_or_given_back(void **state)
     assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_OK);
     assert_int_equal(address, handed_out);
     expect("A72 Z0:512+72 Q0 ");
+    assert_int_equal(gpu_quiet(gpu), WEFT_OK); /* nothing is left of it */
+    expect("");
+    address = 5;
     fail_at = 1;
     assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_ERR_SYSTEM);
     expect("A72 ");
@@ -630,6 +654,39 @@ static void memory_is_cleared_or_given_back(void **state)
     assert_int_equal(gpu_fill(gpu, dst, 0, 72), WEFT_ERR_SYSTEM);
     gpu_free(gpu, handed_out);
     expect("");
+}
+
+/* Threads of the CPU take a copy that is to be complete, and nothing else is done then. */
+static void threads_take_what_they_like(void **state)
+{
+    gpu->stripe_bytes = 4096;
+    for (int takes = 0; takes < 2; takes++) {
+        bounces = takes;
+        bounce_status = WEFT_ERR_TIMEOUT;
+        bounce_asked = 0;
+        assert_int_equal(gpu_copy(gpu, 1, dst + 8, src + 8, 100, GPU_IN_ORDER), WEFT_OK);
+        assert_int_equal(gpu_copy(gpu, 1, dst + 8, src + 8, 100, GPU_ANY_ORDER), WEFT_OK);
+        assert_int_equal(bounce_asked, 0);
+        forget();
+        assert_int_equal(gpu_copy(gpu, 1, dst + 8, src + 8, 100, GPU_DONE),
+                         takes ? WEFT_ERR_TIMEOUT : WEFT_OK);
+        assert_int_equal(bounce_asked, 1);
+        expect(takes ? "T1:8+100 " : "C1:8+100 Q1 ");
+        assert_int_equal(gpu_copy_plain(gpu, 2, dst + 8, src + 8, 100),
+                         takes ? WEFT_ERR_TIMEOUT : WEFT_OK);
+        assert_int_equal(bounce_asked, 2);
+        expect(takes ? "T2:8+100 " : "C2:8+100 ");
+    }
+    bounces = false;
+    fail_at = 1;
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 8, src + 8, 100), WEFT_ERR_SYSTEM);
+    gpu->heap.reservation = (uintptr_t)dst;
+    gpu->heap.reserved_bytes = 4096;
+    forget();
+    bounces = true;
+    bounce_asked = 0;
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 8, src + 8, 8), WEFT_OK); /* words are stored */
+    assert_int_equal(bounce_asked, 0);
 }
 
 /* Up to three words go by stores of the stream, if all of them do. */
@@ -885,6 +942,7 @@ int main(void)
         TEST(a_copy_that_fails_is_told),
         TEST(without_a_context_nothing_is_done),
         TEST(memory_is_cleared_or_given_back),
+        TEST(threads_take_what_they_like),
         TEST(few_words_are_stored),
         TEST(copies_end_where_a_registration_does),
         TEST(events_are_used_again),
