@@ -6,6 +6,7 @@
 #include "boot/agree.h"
 #include "boot/methods.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -118,6 +120,32 @@ static void parts_of_a_host_are_nodes(void **state)
     unsetenv("WEFT_BOOT_NODE");
     unsetenv("WEFT_BOOT_HOST");
     config_reset();
+}
+
+/* By the kernel's boot id and by the namespaces in which PEs could reach each other. */
+static void a_node_is_a_kernel_and_its_namespaces(void **state)
+{
+    static const int one[1] = {0};
+    static const char *const namespaces[] = {"/proc/self/ns/net", "/proc/self/ns/pid"};
+    struct boot boot = {0};
+    char id[64] = "";
+    node_of_pe = one;
+    boot_set(&boot, &cards, 0, 1);
+    assert_int_equal(boot_find_nodes(&boot), WEFT_OK);
+    boot_unset(&boot);
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (file) {
+        assert_non_null(fgets(id, sizeof id, file));
+        fclose(file);
+        assert_memory_equal(last_card, id, strlen(id));
+    }
+    for (int i = 0; i < 2; i++) {
+        struct stat at;
+        if (stat(namespaces[i], &at))
+            continue;
+        uint64_t wanted = at.st_ino;
+        assert_non_null(memmem(last_card, card_bytes, &wanted, sizeof wanted));
+    }
 }
 
 static void one_node_has_all_pes(void **state)
@@ -252,6 +280,31 @@ static void long_sentences_are_cut(void **state)
     assert_true(strlen(own_words) < 768);
 }
 
+static void nothing_is_left_behind(void **state)
+{
+    static const int nodes[MOST] = {7, 3, 7, 0, 3, 7};
+    size_t before = 0;
+    node_of_pe = nodes;
+    for (int again = 0; again < 3; again++) {
+        struct boot boot = {0};
+        if (again == 1)
+            before = mallinfo2().uordblks;
+        boot_set(&boot, &cards, 4, MOST);
+        assert_int_equal(boot_find_nodes(&boot), WEFT_OK);
+        assert_int_equal(boot_find_nodes(&boot), WEFT_OK);
+        assert_int_equal(boot_one_node(&boot), WEFT_OK);
+        boot_unset(&boot);
+        gathers = 0, refused_gather = 1;
+        assert_int_equal(boot_find_nodes(&boot), WEFT_ERR_PEER_DEAD);
+        refused_gather = 0;
+        memcpy(said, ((struct said[]){{0, ""}, {WEFT_ERR_PATH, "cut"}, {0, ""}}), sizeof said);
+        assert_int_equal(agree_as(&boot, 2), WEFT_ERR_PATH);
+        said[1].status = WEFT_OK;
+        assert_int_equal(agree_as(&boot, 2), WEFT_OK);
+    }
+    assert_int_equal(mallinfo2().uordblks, before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +317,8 @@ int main(void)
         cmocka_unit_test(alone_there_is_nothing_to_agree_on),
         cmocka_unit_test(an_exchange_that_fails_is_the_outcome),
         cmocka_unit_test(long_sentences_are_cut),
+        cmocka_unit_test(a_node_is_a_kernel_and_its_namespaces),
+        cmocka_unit_test(nothing_is_left_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
