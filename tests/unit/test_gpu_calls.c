@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/config.h"
 #include "base/status.h"
 #include "gpu/engines.h"
 #include "gpu/lane.h"
@@ -32,7 +33,7 @@ static uint64_t capture;      /* of the stream of the program: 0 none */
 static uint64_t taken_by[64]; /* the capture that a stream made here is part of */
 static bool locked_out;       /* no context can be pushed */
 static bool writes;           /* whether stores of the stream are done at once */
-static char dst[64 << 20], src[sizeof dst];
+static char dst[16 << 20], src[sizeof dst];
 
 static struct gpu gpus[GPUS], *const gpu = &gpus[0];
 static struct gpu_pinned pinned;
@@ -339,6 +340,121 @@ static void a_part_that_fails_ends_the_copy(void **state)
     assert_int_equal(gpu_stripe_parts(&set, 1, dst, src, 1 << 20, share), WEFT_ERR_SYSTEM);
     assert_null(strstr(base_last_error(), "cuStreamQuery"));
     assert_non_null(strstr(base_last_error(), "cuMemcpyAsync of 307200 bytes"));
+}
+
+static weft_status start_stripes(const char *wanted, int locals)
+{
+    setenv("WEFT_STRIPES", wanted, 1);
+    config_reset();
+    boot.local_npes = locals;
+    weft_status status = gpu_stripes_start(gpu);
+    unsetenv("WEFT_STRIPES");
+    config_reset();
+    return status;
+}
+
+static void several_ways_are_wanted_or_not(void **state)
+{
+    static const struct {
+        const char *wanted;
+        int locals;
+        weft_status status;
+        size_t from; /* 0: there is none */
+    } rows[] = {
+        {"-1", 2, WEFT_ERR_CONFIG, 0}, {"9", 2, GPU_WAYS_MOST < 9 ? WEFT_ERR_CONFIG : WEFT_OK, 0},
+        {"1", 4, WEFT_OK, 0},          {"0", 1, WEFT_OK, 0},
+        {"2", 1, WEFT_OK, 0},          {"0", 2, WEFT_OK, GPU_STRIPE_LOOK},
+        {"2", 3, WEFT_OK, 64 << 10}};
+    char most[16], more[16], words[200] = "before";
+    snprintf(most, sizeof most, "%d", GPU_WAYS_MOST);
+    snprintf(more, sizeof more, "%d", GPU_WAYS_MOST + 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(start_stripes(rows[i].wanted, rows[i].locals), rows[i].status);
+        assert_int_equal(gpu->stripes != NULL, rows[i].from != 0);
+        for (int slot = 0; gpu->stripes && slot < rows[i].locals; slot++)
+            assert_int_equal(gpu->stripes[slot].from, rows[i].from);
+        gpu_stripes_stop(gpu);
+        assert_null(gpu->stripes);
+    }
+    assert_int_equal(start_stripes(more, 2), WEFT_ERR_CONFIG);
+    gpu_stripes_text(gpu, 0, words, sizeof words);
+    assert_string_equal(words, "");
+    assert_int_equal(start_stripes(most, 2), WEFT_OK);
+    snprintf(gpu->stripes[1].text, sizeof gpu->stripes[1].text, "two ways");
+    gpu_stripes_text(gpu, 1, words, 4);
+    assert_string_equal(words, "two");
+    gpu_stripes_text(gpu, -1, words, sizeof words);
+    assert_string_equal(words, "");
+    gpu_stripes_stop(gpu);
+    boot.local_npes = 0;
+}
+
+/* A copy to a peer goes by several GPUs where it is large, both ends are in the heap, and all GPUs have them open. */
+static void large_copies_to_a_peer_are_dealt_out(void **state)
+{
+    enum { LARGE = 256 << 10 };
+    struct gpu_window windows[2];
+    memset(windows, 0, sizeof windows);
+    assert_int_equal(start_stripes("3", 2), WEFT_OK);
+    gpu->heap.windows = windows;
+    gpu->heap.reservation = (uintptr_t)dst;
+    const ptrdiff_t apart = src - dst;
+    struct gpu_stripes *set = &gpu->stripes[1], made = three();
+    set->decided = true;
+    set->lead = gpu;
+    set->ways = made.ways;
+    memcpy(set->by, made.by, sizeof set->by);
+    memcpy(set->ended, made.ended, sizeof set->ended);
+    set->begun = made.begun;
+    set->share[0] = 512, set->share[1] = 256, set->share[2] = 256;
+    set->mask = 6;
+    atomic_store(&windows[1].stripes, 7);
+    static const char dealt[] = "R50@1 W11<50 C11:131072+65536 R51@11 W21<50 C21:196608+65536 "
+                                "R52@21 C1:0+131072 W1<51 W1<52 ";
+    gpu->heap.reserved_bytes = sizeof dst + (size_t)(apart > 0 ? apart : 0);
+    if (apart < 0) { /* the arrays stand the other way round */
+        gpu->heap.reservation = (uintptr_t)src;
+        gpu->heap.reserved_bytes = sizeof src + (size_t)-apart;
+    }
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect(dealt);
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_DONE), WEFT_OK);
+    assert_memory_equal(text, dealt, strlen(dealt));
+    assert_string_equal(text + strlen(dealt), "Q1 ");
+    forget();
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, (64 << 10) - 1, GPU_IN_ORDER),
+                     WEFT_OK);
+    expect("C1:0+65535 ");
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, 64 << 10, GPU_IN_ORDER), WEFT_OK);
+    assert_non_null(strstr(text, "R50@1 "));
+    forget();
+    atomic_store(&windows[1].stripes, 3); /* one of the GPUs has lost the new memory */
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect("C1:0+262144 ");
+    atomic_store(&windows[1].stripes, 6);
+    fail_at = 3;
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_DONE), WEFT_ERR_SYSTEM);
+    forget();
+    struct gpu_heap heap = gpu->heap;
+    gpu->heap.reservation = apart < 0 ? (uintptr_t)dst : (uintptr_t)src; /* one end is outside */
+    gpu->heap.reserved_bytes = sizeof dst;
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect("C1:0+262144 ");
+    gpu->heap.reservation = apart < 0 ? (uintptr_t)src : (uintptr_t)dst;
+    gpu->heap.reserved_bytes = 4096;
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect("C1:0+262144 ");
+    gpu->heap = heap;
+    locked_out = true;
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_DONE), WEFT_ERR_SYSTEM);
+    locked_out = false;
+    expect("");
+    set->begun = NULL;
+    memset(set->ended, 0, sizeof set->ended);
+    gpu_stripes_stop(gpu);
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect("C1:0+262144 ");
+    boot.local_npes = 0;
 }
 
 /* ------------------------------------------------------------------------------- side by side */
@@ -930,6 +1046,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_part_goes_by_each_gpu),
         TEST(a_part_that_fails_ends_the_copy),
+        TEST(several_ways_are_wanted_or_not),
+        TEST(large_copies_to_a_peer_are_dealt_out),
         ENGINES(copies_are_a_batch_where_the_driver_takes_one),
         ENGINES(default_streams_have_no_batch),
         ENGINES(copies_fork_and_join),
