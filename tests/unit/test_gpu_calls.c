@@ -449,8 +449,24 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_DONE), WEFT_ERR_SYSTEM);
     locked_out = false;
     expect("");
-    set->begun = NULL;
-    memset(set->ended, 0, sizeof set->ended);
+    set->lead =
+        &gpus
+            [1]; /* another path leads there now, and while the heap grows no other way is looked for */
+    gpu->heap.growing = 1;
+    setenv("WEFT_STRIPES", "3", 1);
+    config_reset();
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+        expect("C1:0+262144 ");
+        assert_true(!set->decided && !set->lead && !set->begun && !set->ended[2]);
+    }
+    assert_int_equal(events, -3); /* those of before are destroyed, once */
+    unsetenv("WEFT_STRIPES"); /* by what it finds: a copy that is too small is not worth looking */
+    config_reset();
+    gpu->heap.growing = 0;
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect("C1:0+262144 ");
+    assert_int_equal(set->from, GPU_STRIPE_LOOK);
     gpu_stripes_stop(gpu);
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
     expect("C1:0+262144 ");
