@@ -37,6 +37,9 @@ static char dst[16 << 20], src[sizeof dst];
 
 static struct gpu gpus[GPUS], *const gpu = &gpus[0];
 static struct gpu_pinned pinned;
+static uint64_t loaded; /* what stands in the memory of the GPU */
+static CUfunction const atomics = (CUfunction)(uintptr_t)0x10,
+                        signals = (CUfunction)(uintptr_t)0x20;
 
 static CUresult note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static CUresult note(const char *format, ...)
@@ -70,8 +73,48 @@ static CUresult pop(CUcontext *context)
 
 static CUresult copy_async(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
+    if (to - (uintptr_t)&pinned < sizeof pinned) { /* a load */
+        if (writes)
+            memcpy((void *)(uintptr_t)to, &loaded, bytes);
+        return note("L%d:%zu+%zu ", number(stream), (size_t)(from - (uintptr_t)dst), bytes);
+    }
+    if (from - (uintptr_t)src >= sizeof src) { /* a store of what stands on the stack */
+        uint64_t value = 0;
+        memcpy(&value, (const void *)(uintptr_t)from, bytes);
+        return note("P%d:%zu+%zu=%llx ", number(stream), (size_t)(to - (uintptr_t)dst), bytes,
+                    (unsigned long long)value);
+    }
     assert_int_equal(to - (uintptr_t)dst, from - (uintptr_t)src);
     return note("C%d:%zu+%zu ", number(stream), (size_t)(to - (uintptr_t)dst), bytes);
+}
+
+static CUresult write_32(CUstream stream, CUdeviceptr address, uint32_t value, unsigned flags)
+{
+    return note("v%d:%zu=%x ", number(stream), (size_t)(address - (uintptr_t)dst), value);
+}
+
+/* The kernel of an atomic, or of a signal that adds; it answers at once. */
+static CUresult launch(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                       CUstream stream, void **parameters, void **extra)
+{
+    assert_true(grid_x == 1 && grid_y == 1 && grid_z == 1);
+    assert_true(block_x == 1 && block_y == 1 && block_z == 1 && shared_bytes == 0);
+    if (function == signals)
+        return note("N%d:%zu,%llu,%d ", number(stream),
+                    (size_t)(*(CUdeviceptr *)parameters[3] - (uintptr_t)dst),
+                    (unsigned long long)*(uint64_t *)parameters[4], *(int *)parameters[5]);
+    assert_ptr_equal(function, atomics);
+    struct gpu_answer *answers = (void *)(uintptr_t) * (CUdeviceptr *)parameters[5];
+    if (answers) {
+        answers->value = loaded;
+        answers->number = *(uint64_t *)parameters[6];
+    }
+    return note("K%d:%zu+%u,%d,%llu,%llu%s ", number(stream),
+                (size_t)(*(CUdeviceptr *)parameters[0] - (uintptr_t)dst),
+                *(unsigned *)parameters[2], *(int *)parameters[1],
+                (unsigned long long)*(uint64_t *)parameters[3],
+                (unsigned long long)*(uint64_t *)parameters[4], answers ? ",answers" : "");
 }
 
 static CUresult record(CUevent event, CUstream stream)
@@ -275,6 +318,17 @@ static int set_up(void **state)
     }
     gpu->pinned = &pinned;
     gpu->pinned_device = (uintptr_t)&pinned;
+    gpu->cuda.LaunchKernel = launch;
+    gpu->cuda.StreamWriteValue32 = write_32;
+    gpu->module.device = &gpu->device;
+    gpu->module.functions[GPU_weft_kernel_atomic] = atomics;
+    gpu->module.functions[GPU_weft_kernel_copy] = signals;
+    gpu->aside_stream = (CUstream)(uintptr_t)(FIRST + 60);
+    gpu->wait_stream = (CUstream)(uintptr_t)(FIRST + 70);
+    for (int lane = 0; lane < GPU_LANES; lane++) {
+        gpu->lanes[lane].answer = &pinned.lanes[lane].answer;
+        gpu->lanes[lane].answer_device = (uintptr_t)&pinned.lanes[lane].answer;
+    }
     return 0;
 }
 
@@ -1055,6 +1109,175 @@ static void answers_say_what_is_complete(void **state)
     assert_int_equal(lane_used(lane, WEFT_ERR_PATH), WEFT_ERR_PATH);
 }
 
+/* ------------------------------------------------------------------------------ one variable */
+
+static uint64_t load(size_t at, size_t width)
+{
+    uint64_t value = 1;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + at, GPU_ACCESS_LOAD, width, 0, 0, &value),
+                     WEFT_OK);
+    return value;
+}
+
+static void loads_take_their_part_of_a_word(void **state)
+{
+    loaded = 0x8877665544332211;
+    assert_int_equal(load(8, 8), loaded);
+    expect("L1:8+8 ");
+    assert_int_equal(load(8 + 3, 1), 0x44);
+    expect("L1:8+8 ");
+    assert_int_equal(load(16 + 2, 2), 0x4433);
+    expect("L1:16+8 ");
+    assert_int_equal(load(24 + 4, 4), 0x88776655);
+    assert_int_equal(load(24 + 7, 1), 0x88);
+    forget();
+    assert_int_equal(gpu_lane_quiet(gpu, 1), WEFT_OK); /* all of it is complete */
+    expect("");
+    uint64_t value;
+    fail_at = 1;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst, WEFT_AMO_FETCH, 8, 0, 0, &value),
+                     WEFT_ERR_SYSTEM);
+    forget();
+    writes = false; /* a value that looks like none: the end of the copy tells */
+    queries[0] = CUDA_ERROR_NOT_READY;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst, WEFT_AMO_FETCH, 8, 0, 0, &value), WEFT_OK);
+    assert_int_equal(value, gpu->lanes[1].number * 0x9e3779b97f4a7c15u);
+    expect("L1:0+8 Q1 Q1 ");
+    queries[0] = ERROR;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst, WEFT_AMO_FETCH, 8, 0, 0, &value),
+                     WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(base_last_error(), "a load on GPU 0"));
+}
+
+static void stores_have_the_width_of_the_variable(void **state)
+{
+    static const struct {
+        int op;
+        size_t width;
+        const char *calls;
+    } rows[] = {{GPU_ACCESS_STORE, 8, "V1:16=18364758544493064720 "},
+                {WEFT_AMO_SET, 4, "v1:16=76543210 "},
+                {GPU_ACCESS_STORE, 2, "P1:16+2=3210 "},
+                {GPU_ACCESS_STORE, 1, "P1:16+1=10 "}};
+    const uint64_t value = 0xfedcba9876543210;
+    for (int pageable = 0; pageable < 2; pageable++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            char wanted[80];
+            gpu->device.pageable = pageable;
+            assert_int_equal(
+                gpu_access(gpu, 1, (uintptr_t)dst + 16, rows[i].op, rows[i].width, value, 0, NULL),
+                WEFT_OK);
+            /* the value must be read before it goes */
+            snprintf(wanted, sizeof wanted, "%s%s", rows[i].calls,
+                     pageable && rows[i].width < 4 ? "Q1 " : "");
+            expect(wanted);
+        }
+    fail_at = 1; /* a store that the stream refuses goes by a copy */
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 8, 7, 0, NULL), WEFT_OK);
+    expect("V1:16=7 P1:16+8=7 Q1 ");
+    fail_at = 1;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 2, 7, 0, NULL),
+                     WEFT_ERR_SYSTEM);
+    expect("P1:16+2=7 ");
+    gpu->cuda.StreamWriteValue32 = NULL;
+    gpu->cuda.StreamWriteValue64 = NULL;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 4, 7, 0, NULL), WEFT_OK);
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 8, 7, 0, NULL), WEFT_OK);
+    expect("P1:16+4=7 Q1 P1:16+8=7 Q1 ");
+}
+
+static void atomics_are_a_kernel_that_may_answer(void **state)
+{
+    uint64_t fetched = 0;
+    char wanted[80];
+    loaded = 99;
+    for (int again = 1; again < 3; again++) {
+        assert_int_equal(gpu_access(gpu, 2, (uintptr_t)dst + 8, WEFT_AMO_CSWAP, 4, 5, 6, &fetched),
+                         WEFT_OK);
+        assert_int_equal(fetched, 99);
+        assert_int_equal(gpu->lanes[2].number, again);
+        snprintf(wanted, sizeof wanted, "K2:8+4,%d,5,6,answers ", (int)WEFT_AMO_CSWAP);
+        expect(wanted);
+    }
+    assert_int_equal(gpu_lane_quiet(gpu, 2), WEFT_OK);
+    expect("");
+    assert_int_equal(gpu_access(gpu, 2, (uintptr_t)dst + 8, WEFT_AMO_ADD, 8, 5, 0, NULL), WEFT_OK);
+    assert_int_equal(gpu->lanes[2].number, 2);
+    snprintf(wanted, sizeof wanted, "K2:8+8,%d,5,0 ", (int)WEFT_AMO_ADD);
+    expect(wanted);
+    assert_int_equal(gpu_lane_quiet(gpu, 2), WEFT_OK); /* without an answer it is waited for */
+    expect("Q2 ");
+    fail_at = 1;
+    fetched = 7;
+    assert_int_equal(gpu_access(gpu, 2, (uintptr_t)dst, WEFT_AMO_FETCH_ADD, 8, 5, 0, &fetched),
+                     WEFT_ERR_SYSTEM);
+    assert_int_equal(fetched, 7);
+    forget();
+    locked_out = true;
+    assert_int_equal(gpu_access(gpu, 2, (uintptr_t)dst, WEFT_AMO_ADD, 8, 5, 0, NULL),
+                     WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_signal(gpu, 2, (uintptr_t)dst, 5, WEFT_SIGNAL_SET), WEFT_ERR_SYSTEM);
+    expect("");
+}
+
+static void signals_are_stored_or_added_by_a_kernel(void **state)
+{
+    char wanted[80];
+    assert_int_equal(gpu_signal(gpu, 3, (uintptr_t)dst + 24, 5, WEFT_SIGNAL_SET), WEFT_OK);
+    expect("V3:24=5 ");
+    assert_int_equal(gpu_signal(gpu, 3, (uintptr_t)dst + 24, 5, WEFT_SIGNAL_ADD), WEFT_OK);
+    snprintf(wanted, sizeof wanted, "N3:24,5,%d ", (int)WEFT_SIGNAL_ADD);
+    expect(wanted);
+    fail_at = 1;
+    assert_int_equal(gpu_signal(gpu, 3, (uintptr_t)dst + 24, 5, WEFT_SIGNAL_SET), WEFT_OK);
+    snprintf(wanted, sizeof wanted, "V3:24=5 N3:24,5,%d ", (int)WEFT_SIGNAL_SET);
+    expect(wanted);
+    fail_at = 1;
+    assert_int_equal(gpu_signal(gpu, 3, (uintptr_t)dst + 24, 5, WEFT_SIGNAL_ADD), WEFT_ERR_SYSTEM);
+}
+
+/* While the kernel of an earlier wait is queued still, the copy engine looks once. */
+static void waits_look_by_a_copy_meanwhile(void **state)
+{
+    static const struct {
+        uint64_t loaded;
+        size_t width;
+        bool is_signed;
+        weft_cmp cmp;
+        int64_t value;
+        uint64_t seen;
+        bool met;
+    } rows[] = {{0xfffe, 2, true, WEFT_LT, 0, (uint64_t)-2, true},
+                {0xfffe, 2, false, WEFT_LT, 0, 0xfffe, false},
+                {0xfffe, 2, false, WEFT_GT, 0xfffd, 0xfffe, true},
+                {0x7ffe, 2, true, WEFT_EQ, 0x7ffe, 0x7ffe, true},
+                {0x80000000, 4, true, WEFT_LE, -1, (uint64_t)INT32_MIN, true},
+                {1ull << 63, 8, true, WEFT_GE, 0, 1ull << 63, false},
+                {1ull << 63, 8, false, WEFT_GE, 5, 1ull << 63, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t seen = 5;
+        bool met = !rows[i].met;
+        loaded = rows[i].loaded;
+        queries[0] = CUDA_ERROR_NOT_READY;
+        assert_int_equal(gpu_wait_slice(gpu, (uintptr_t)dst + 8, rows[i].width, rows[i].is_signed,
+                                        rows[i].cmp, rows[i].value, 1000, &seen, &met),
+                         WEFT_OK);
+        assert_int_equal(seen, rows[i].seen);
+        assert_int_equal(met, rows[i].met);
+        char wanted[80];
+        snprintf(wanted, sizeof wanted, "Q70 L60:8+%zu Q60 ", rows[i].width);
+        expect(wanted);
+    }
+    uint64_t seen;
+    bool met = true;
+    queries[0] = CUDA_ERROR_NOT_READY;
+    fail_at = 2;
+    loaded = 0;
+    assert_int_equal(gpu_wait_slice(gpu, (uintptr_t)dst, 8, false, WEFT_EQ, 0, 1000, &seen, &met),
+                     WEFT_ERR_SYSTEM);
+    assert_false(met);
+}
+
 int main(void)
 {
 #define ENGINES(name) cmocka_unit_test_setup_teardown(name, set_up_engines, close_engines)
@@ -1086,6 +1309,11 @@ int main(void)
         TEST(memory_is_words_where_it_is_aligned),
         TEST(an_error_counts_when_it_is_the_streams),
         TEST(answers_say_what_is_complete),
+        TEST(loads_take_their_part_of_a_word),
+        TEST(stores_have_the_width_of_the_variable),
+        TEST(atomics_are_a_kernel_that_may_answer),
+        TEST(signals_are_stored_or_added_by_a_kernel),
+        TEST(waits_look_by_a_copy_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
