@@ -198,8 +198,8 @@ static void the_head_says_what_is_measured(void **state)
     const char *const parts[] = {
         "3 PEs, PE 2 to PE 1 over relay, gpu memory, scope warp, target simt, ",
         "figures of the stand-in, not of a GPU\n", "grids of 1, 8 blocks of 96 threads; ",
-        "a cache line 40.0 ns, over two lines 50.0 ns, store -, load 1.50 us, atomic 2.00 ns, "
-        "clock 25.0 ns\n\n"};
+        "a cache line 40.0 ns, over two lines 50.0 ns, store -, load 1.50 us, ",
+        ", atomic 2.00 ns, clock 25.0 ns\n\n"};
     begin();
     bench_table_head(to, &bench);
     assert_int_equal(fclose(to), 0);
