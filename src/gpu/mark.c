@@ -68,7 +68,7 @@ static weft_status take(struct gpu *gpu, struct gpu_mark **mark)
     while (!(*mark = take_one(gpu)) && !status)
         for (int i = 0; i < AT_ONCE && !status; i++)
             status = make_one(gpu);
-    return status;
+    return *mark ? WEFT_OK : status; /* fewer than that do as well */
 }
 
 weft_status gpu_mark_put(struct gpu *gpu, unsigned number, struct gpu_mark **mark)

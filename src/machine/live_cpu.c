@@ -77,6 +77,8 @@ void live_cpu(struct machine *machine, const struct machine_source *source)
         setenv("HWLOC_FSROOT", source->root, 1);
     if (hwloc_topology_init(&topology) != 0)
         return;
+    if (*source->root) /* this machine's CPUs say nothing about a tree of another */
+        hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
     hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_icache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
     if (hwloc_topology_load(topology) == 0) {

@@ -31,14 +31,9 @@ void channel_send(struct channel *c, const void *event, size_t bytes)
     (void)n;
 }
 
-void device_async_event(struct device *d, struct qp *qp, struct cq *cq, int event)
+void cq_async_event(struct cq *cq, int event)
 {
-    struct ibv_async_event e = {.event_type = (enum ibv_event_type)event};
-    struct channel *c = qp ? qp->events : cq->events;
-    if (qp)
-        e.element.qp = qp->owner;
-    else
-        e.element.cq = cq->owner;
-    if (c && (qp ? qp->owner : cq->owner))
-        channel_send(c, &e, sizeof e);
+    struct ibv_async_event e = {.event_type = (enum ibv_event_type)event, .element.cq = cq->owner};
+    if (cq->events && cq->owner)
+        channel_send(cq->events, &e, sizeof e);
 }

@@ -35,7 +35,7 @@ static bool overrun(struct cq *cq)
         cq->device,
         "CQ 0x%x overrun: its %u entries are not consumed (consumer index 0x%x, producer 0x%x)",
         cq->cqn, 1u << cq->log_size, consumer & 0xffffff, cq->producer & 0xffffff);
-    device_async_event(cq->device, NULL, cq, IBV_EVENT_CQ_ERR);
+    cq_async_event(cq, IBV_EVENT_CQ_ERR);
     return true;
 }
 

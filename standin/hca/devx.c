@@ -343,7 +343,6 @@ static int create_qp(struct command *c, struct mlx5dv_devx_obj *o)
         gpu_engine_pin(c->device, qp->uar);
     device_lock(c->device); /* the engine looks at both */
     qp->uar->for_gpu = qp->far_ring != 0;
-    qp->events = &c->context->events;
     device_unlock(c->device);
     set(c->out, out_number, qp->qpn);
     return 0;

@@ -166,8 +166,6 @@ struct qp {
     uint32_t qpn, pd, user_index;
     enum qp_type type;
     enum qp_state state;
-    void *owner; /* struct ibv_qp of the plain verbs */
-    struct channel *events;
     struct cq *send_cq, *receive_cq;
     struct srq *srq;
     struct umem *memories[2];
@@ -377,7 +375,7 @@ struct channel {
 int channel_open(struct channel *c);
 void channel_close(struct channel *c);
 void channel_send(struct channel *c, const void *event, size_t bytes);
-void device_async_event(struct device *d, struct qp *qp, struct cq *cq, int event);
+void cq_async_event(struct cq *cq, int event);
 
 /* qp.c */
 struct qp *qp_add(struct device *d); /* numbered, in RESET; NULL: none left */

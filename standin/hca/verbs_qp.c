@@ -151,8 +151,6 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
     take_users(qp, a);
     qp->type = type;
     qp->dc_key = dc_key;
-    qp->owner = &q->qp;
-    qp->events = &context_of(context)->events;
     atomic_store(&d->owners[qp->qpn & (MAX_QPS - 1)], q);
     device_unlock(d);
     q->qp.context = context;

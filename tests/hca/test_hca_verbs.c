@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -1027,6 +1028,121 @@ static void completions_go_round(void **state)
     close_side(&b);
 }
 
+static void write_to(struct side *s, uint64_t there, uint32_t key, size_t at, uint32_t bytes)
+{
+    struct ibv_sge sge = {(uintptr_t)s->memory + at, bytes, s->mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = at,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_RDMA_WRITE,
+                             .send_flags = IBV_SEND_SIGNALED},
+                       *bad;
+    wr.wr.rdma.remote_addr = there;
+    wr.wr.rdma.rkey = key;
+    assert_int_equal(ibv_post_send(s->qp, &wr, &bad), 0);
+}
+
+static int mappings_of(const char *name)
+{
+    char line[512];
+    int n = 0;
+    FILE *file = fopen("/proc/self/maps", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        n += strstr(line, name) != NULL;
+    fclose(file);
+    return n;
+}
+
+/* A dma-buf is reached from any offset, by the address that the program chose for it, to its end and no
+ * further; it stays mapped as long as the key lives. */
+static void a_dmabuf_is_mapped(void **state)
+{
+    enum { OFFSET = 4096 + 64, LENGTH = 1000, IOVA = 0x7000 };
+    static const char name[] = "memfd:hca-dmabuf";
+    struct side a, b;
+    struct ibv_wc wc;
+    uint8_t seen[16];
+    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    int fd = memfd_create("hca-dmabuf", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, 3 * 4096), 0);
+    open_rc(&a, &b, false, false, 7);
+    for (int i = 0; i < 16; i++)
+        a.memory[i] = (uint8_t)(0x51 + i);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(b.pd, OFFSET, LENGTH, IOVA, fd, access);
+    assert_non_null(mr);
+    assert_int_equal(mappings_of(name), 1);
+    write_to(&a, IOVA + LENGTH - 8, mr->rkey, 3, 8);
+    wait_wc(a.cq, &wc);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(pread(fd, seen, 10, OFFSET + LENGTH - 9), 10);
+    assert_memory_equal(seen, "\0\x54\x55\x56\x57\x58\x59\x5a\x5b\0", 10);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(mappings_of(name), 0);
+    /* refused: no local writing, a descriptor that cannot be mapped */
+    assert_null(ibv_reg_dmabuf_mr(b.pd, OFFSET, LENGTH, IOVA, fd, IBV_ACCESS_REMOTE_WRITE));
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(mappings_of(name), 0);
+    assert_null(ibv_reg_dmabuf_mr(b.pd, OFFSET, LENGTH, IOVA, -1, access));
+    assert_int_equal(errno, EOPNOTSUPP);
+    /* where the program has it mapped, it is that */
+    uint8_t *own = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 8192);
+    assert_true(own != MAP_FAILED);
+    mr = ibv_reg_dmabuf_mr(b.pd, 8192, 100, (uintptr_t)own, -1, access);
+    assert_non_null(mr);
+    assert_int_equal(mappings_of(name), 1);
+    write_to(&a, (uintptr_t)own + 92, mr->rkey, 3, 8);
+    wait_wc(a.cq, &wc);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_memory_equal(own + 91, "\0\x54\x55\x56\x57\x58\x59\x5a\x5b\0", 10);
+    write_to(&a, (uintptr_t)own + 93, mr->rkey, 3, 8);
+    wait_wc(a.cq, &wc);
+    assert_true(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_RETRY_EXC_ERR); /* lost */
+    assert_memory_equal(own + 99, "\x5b\0", 2);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(mappings_of(name), 1); /* the program's own stays */
+    munmap(own, 4096);
+    close(fd);
+    close_side(&a);
+    close_side(&b);
+}
+
+/* Completions that nobody takes: the queue's last place stays free, and the program is told of the one that had no room. */
+static void a_full_completion_queue_is_told(void **state)
+{
+    struct side a, b;
+    struct ibv_wc wc[8];
+    struct ibv_async_event event;
+    open_side(&a, false, false, 0);
+    open_side(&b, false, false, 0);
+    struct ibv_cq *large = a.cq;
+    a.cq = ibv_create_cq(a.context, 3, &a, NULL, 0);
+    assert_int_equal(a.cq->cqe, 3);
+    make_rc(&a);
+    make_rc(&b);
+    connect_rc(&b, &a, 7);
+    connect_rc(&a, &b, 7);
+    struct pollfd told = {.fd = a.context->async_fd, .events = POLLIN};
+    for (unsigned i = 0; i < 4; i++)
+        write_to(&a, (uintptr_t)b.memory, b.mr->rkey, i, 4);
+    usleep(5000);
+    assert_int_equal(poll(&told, 1, 0), 0); /* those have room */
+    write_to(&a, (uintptr_t)b.memory, b.mr->rkey, 4, 4);
+    assert_int_equal(poll(&told, 1, 20000), 1);
+    assert_int_equal(ibv_get_async_event(a.context, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
+    assert_ptr_equal(event.element.cq, a.cq);
+    ibv_ack_async_event(&event);
+    assert_int_equal(ibv_poll_cq(a.cq, 8, wc), 4);
+    for (unsigned i = 0; i < 4; i++)
+        assert_true(wc[i].wr_id == i && wc[i].status == IBV_WC_SUCCESS);
+    assert_int_equal(ibv_destroy_qp(a.qp), 0);
+    a.qp = NULL;
+    assert_int_equal(ibv_destroy_cq(large), 0);
+    close_side(&a);
+    close_side(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1046,6 +1162,8 @@ int main(void)
         cmocka_unit_test(a_queue_pair_tells_how_it_is_connected),
         cmocka_unit_test(completions_go_round),
         cmocka_unit_test(requests_that_are_taken_back),
+        cmocka_unit_test(a_dmabuf_is_mapped),
+        cmocka_unit_test(a_full_completion_queue_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #ifndef WEFT_TESTS_MACHINE_MADE_TREE_H
 #define WEFT_TESTS_MACHINE_MADE_TREE_H
 
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,8 +30,11 @@ static void put(const char *name, const void *bytes, size_t n)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", root, name);
-    make_parents(path);
     FILE *file = fopen(path, "w");
+    if (!file) {
+        make_parents(path);
+        file = fopen(path, "w");
+    }
     assert_non_null(file);
     fwrite(bytes, 1, n, file);
     fclose(file);
@@ -47,6 +51,22 @@ static void put_link(const char *name, const char *target)
     snprintf(path, sizeof path, "%s/%s", root, name);
     make_parents(path);
     assert_int_equal(symlink(target, path), 0);
+}
+
+static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *where)
+{
+    (void)s, (void)kind, (void)where;
+    return remove(path);
+}
+
+/* Removes `name` with all below it, "" the whole tree. No program does it: a test has hundreds. */
+static void remove_below(const char *name)
+{
+    char path[512];
+    struct stat s;
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    if (lstat(path, &s) == 0)
+        assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 /* `kind`: port type of the PCI Express capability; -1: none. */

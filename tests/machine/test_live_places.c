@@ -158,13 +158,6 @@ static void make_tree(void)
     put_text("sys/kernel/iommu_groups/0/type", "identity\n");
 }
 
-static void drop(const char *name)
-{
-    char command[512];
-    snprintf(command, sizeof command, "rm -rf '%s/%s'", root, name);
-    assert_int_equal(system(command), 0);
-}
-
 /* --- faults ------------------------------------------------------------------------------------ */
 
 static void acs_on(void)
@@ -226,7 +219,7 @@ static void small_cgroup(void)
 static void under_wsl(void)
 {
     put_text("proc/sys/kernel/osrelease", "5.15.167.4-microsoft-standard-WSL2\n");
-    drop("dev/nvidiactl");
+    remove_below("dev/nvidiactl");
 }
 
 static void on_virtio(void)
@@ -240,7 +233,7 @@ static void on_virtio(void)
 static void no_p2pdma(void)
 {
     put_text("boot/config-6.8.0-45-generic", "# CONFIG_PCI_P2PDMA is not set\n");
-    drop("sys/module/nvidia_fs");
+    remove_below("sys/module/nvidia_fs");
 }
 
 /* Both GPUs at the root complex of a guest, in cliques 1 and 2 that the hypervisor tells. */
@@ -248,12 +241,12 @@ static void two_cliques(void)
 {
     static const char *const bdfs[] = {"0000:10:00.0", "0000:11:00.0"};
     put_text("sys/class/dmi/id/sys_vendor", "QEMU\n");
-    drop("sys/devices/" ROOT0 "/0000:01:00.0/0000:02:00.0/0000:10:00.0");
-    drop("sys/devices/" ROOT1 "/0000:81:00.0/0000:82:00.0/0000:11:00.0");
+    remove_below("sys/devices/" ROOT0 "/0000:01:00.0/0000:02:00.0/0000:10:00.0");
+    remove_below("sys/devices/" ROOT1 "/0000:81:00.0/0000:82:00.0/0000:11:00.0");
     for (int i = 0; i < 2; i++) {
         char path[100], name[100];
         snprintf(name, sizeof name, "sys/bus/pci/devices/%s", bdfs[i]);
-        drop(name);
+        remove_below(name);
         snprintf(path, sizeof path, "pci0000:00/%s", bdfs[i]);
         put_gpu(bdfs[i], path, "0\n");
         poke(path, 0x41, 0x80); /* after PCI Express: vendor-specific, 8 bytes, "P2P" */
@@ -349,7 +342,8 @@ static void test_each(void **state)
 {
     for (size_t i = 0; i < CASES; i++) {
         const char *code = reason_table[cases[i].reason].code;
-        make_tree();
+        if (i == 0 || cases[i - 1].fault)
+            make_tree();
         setenv("FAKE_NVML_FACTS", "mig=0", 1);
         /* links with errors, which the stand-in always has, and links to nowhere are the fault itself */
         set_links(cases[i].fault && cases[i].links          ? cases[i].links
@@ -363,7 +357,8 @@ static void test_each(void **state)
         set_links(cases[i].links);
         if (!told(cases[i].reason, cases[i].a, cases[i].b))
             fail_msg("%s is not told", code);
-        drop("");
+        if (cases[i].fault || i == CASES - 1)
+            remove_below("");
     }
     unsetenv("FAKE_NVML_FACTS");
     unsetenv("FAKE_NVML_LINKS");
@@ -382,7 +377,7 @@ static void test_no_driver(void **state)
     machine_free(m);
     unsetenv("FAKE_NVML_FACTS");
     assert_false(told(REASON_DRV_NONE, NULL, NULL));
-    drop("");
+    remove_below("");
 }
 
 /* What this process itself has: the file system of /dev/shm is not part of a made-up tree. */

@@ -198,6 +198,32 @@ static void check_scratch(const struct coll_question *q, const struct coll_choic
     assert_true((1 + sliced) * steps + 2 < COLL_STEPS);
 }
 
+/* Where sizes are not known: as many blocks as leave slots of 4 KiB in scratch, 32 at most, and one at least. */
+static void blocks_of_unknown_sizes(void **state)
+{
+    (void)state;
+    int seen = 0;
+    for (int n = 1; n <= COLL_MEMBERS; n++)
+        for (int k = 0; k < 8; k++) {
+            struct coll_question q = ask(k & 1 ? COLL_COLLECT : COLL_ALLTOALLV, n, 1 << 20);
+            q.set_bytes = k & 2 ? COLL_WIDE_SET : COLL_NARROW_SET;
+            q.direct = k & 4;
+            unsigned blocks = coll_choose(&q, &coll_rates_built_in).blocks;
+            if (q.direct || n == 1) {
+                assert_int_equal(blocks, 32);
+                continue;
+            }
+            uint64_t slot = coll_scratch_slot(q.set_bytes, blocks, (unsigned)n);
+            assert_true(blocks == 1 || slot >= 4096);
+            assert_true(blocks == 32 ||
+                        coll_scratch_slot(q.set_bytes, 2 * blocks, (unsigned)n) < 4096);
+            seen |= (int)blocks;
+            q.most_blocks = 4;
+            assert_true(coll_choose(&q, &coll_rates_built_in).blocks <= 4);
+        }
+    assert_true(seen & 32 && seen & 2); /* of the table both ends and the middle */
+}
+
 /* No SM for collectives: whatever the size, but not where engines cannot serve. */
 static void no_sms(void **state)
 {
@@ -377,9 +403,11 @@ static void areas(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),   cmocka_unit_test(lines),        cmocka_unit_test(no_sms),
-        cmocka_unit_test(scratch), cmocka_unit_test(every_answer), cmocka_unit_test(costs),
-        cmocka_unit_test(areas),   cmocka_unit_test(as_written),
+        cmocka_unit_test(sizes),        cmocka_unit_test(lines),
+        cmocka_unit_test(no_sms),       cmocka_unit_test(scratch),
+        cmocka_unit_test(every_answer), cmocka_unit_test(costs),
+        cmocka_unit_test(areas),        cmocka_unit_test(blocks_of_unknown_sizes),
+        cmocka_unit_test(as_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "boot/wire.h"
 #include "driver/crypto.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -263,6 +264,188 @@ static void frames_without_end_are_refused(void **state)
     wire_close(&wire);
 }
 
+/* --- a network that refuses ------------------------------------------------------------------ */
+
+/* What the next calls answer: an error, or 0, which is the system's own answer for that many bytes at most. */
+static struct answer {
+    int error;
+    size_t most;
+} answers[16];
+static int answered, descriptors_sent;
+static bool scripted;
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    if (!scripted)
+        return __real_sendmsg(fd, message, flags);
+    struct answer answer = answers[answered++];
+    if (answer.error) {
+        errno = answer.error;
+        return -1;
+    }
+    struct msghdr less = *message;
+    struct iovec part = *message->msg_iov;
+    if (answer.most && part.iov_len > answer.most)
+        part.iov_len = answer.most;
+    less.msg_iov = &part;
+    descriptors_sent += message->msg_controllen > 0;
+    return __real_sendmsg(fd, &less, flags);
+}
+
+ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    if (!scripted || !answers[answered].error)
+        return __real_recvmsg(fd, message, flags);
+    errno = answers[answered++].error;
+    return -1;
+}
+
+static void answer_with(const struct answer *list, size_t n)
+{
+    memset(answers, 0, sizeof answers);
+    memcpy(answers, list, n * sizeof *list);
+    answered = descriptors_sent = 0;
+    scripted = true;
+}
+
+static void errors_of_sending_are_told_apart(void **state)
+{
+    static const struct {
+        int error;
+        weft_status status;
+        bool kept, starved, noted; /* the frame waits; for memory; the error is the connection's */
+        const char *words;
+    } rows[] = {
+        {EPIPE, WEFT_ERR_PEER_DEAD, false, false, false, "has closed the connection"},
+        {ECONNRESET, WEFT_ERR_PEER_DEAD, false, false, false, "has closed the connection"},
+        {ETIMEDOUT, WEFT_ERR_PEER_DEAD, false, false, true, "any more: Connection timed out"},
+        {EHOSTUNREACH, WEFT_ERR_PEER_DEAD, false, false, true, "any more: No route to host"},
+        {ENETUNREACH, WEFT_ERR_PEER_DEAD, false, false, true, "any more: Network is unreachable"},
+        {EAGAIN, WEFT_OK, true, false, false, NULL},
+        {ENOBUFS, WEFT_OK, true, true, false, NULL},
+        {ENOMEM, WEFT_OK, true, true, false, NULL},
+        {ETOOMANYREFS, WEFT_OK, true, true, false, NULL},
+        {EINTR, WEFT_OK, false, false, false, NULL}, /* once more */
+        {EIO, WEFT_ERR_SYSTEM, false, false, false, "Input/output error"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct pair pair;
+        open_pair(&pair, false);
+        answer_with(&(struct answer){rows[i].error, 0}, 1);
+        assert_int_equal(wire_post(&pair.a, 3, 4, "abc", 3, -1), rows[i].status);
+        assert_int_equal(pair.a.unsent != NULL, rows[i].kept);
+        assert_int_equal(pair.a.starved, rows[i].starved);
+        assert_int_equal(pair.a.error, rows[i].noted ? rows[i].error : 0);
+        if (rows[i].words)
+            assert_non_null(strstr(weft_last_error(), rows[i].words));
+        assert_int_equal(answered, rows[i].error == EINTR ? 2 : 1);
+        if (!rows[i].status) { /* and then it goes */
+            assert_int_equal(wire_flush(&pair.a), WEFT_OK);
+            assert_null(pair.a.unsent);
+            assert_false(pair.a.starved);
+            assert_int_equal(wire_read(&pair.b), WEFT_OK);
+            struct wire_frame *frame = wire_take(&pair.b);
+            assert_true(frame && frame->type == 3 && frame->number == 4 && frame->bytes == 3);
+            wire_frame_free(frame);
+        }
+        scripted = false;
+        close_pair(&pair);
+    }
+}
+
+/* Frames that do not go at once go later, whole, in their order, and a descriptor with its frame, once. */
+static void what_waits_goes_in_its_order(void **state)
+{
+    static const struct answer slow[] = {{0, 1}, {0, 2}, {EAGAIN, 0}, {0, 7}, {EAGAIN, 0}};
+    const uint32_t with_descriptor = FRAME_FD;
+    int before = open_descriptors(), fd = memfd_create("wire", MFD_CLOEXEC), seen = 0;
+    struct pair pair;
+    open_pair(&pair, true);
+    assert_int_equal(pwrite(fd, &(int){815}, sizeof(int), 0), sizeof(int));
+    answer_with(slow, sizeof slow / sizeof *slow);
+    assert_int_equal(wire_post(&pair.a, with_descriptor, 1, "first", 5, fd), WEFT_OK);
+    assert_int_equal(wire_post(&pair.a, 2, 2, "second", 6, -1), WEFT_OK); /* asks nobody */
+    assert_int_equal(wire_post(&pair.a, with_descriptor, 3, NULL, 0, fd), WEFT_OK);
+    assert_int_equal(answered, 3);
+    assert_int_equal(pair.a.unsent_count, 3);
+    close(fd); /* the frame that waits has its own */
+    assert_int_equal(wire_flush(&pair.a), WEFT_OK);
+    assert_int_equal(pair.a.unsent_count, 3);
+    assert_int_equal(wire_read(&pair.b), WEFT_OK);
+    assert_null(wire_take(&pair.b)); /* ten bytes are no frame */
+    assert_int_equal(wire_flush(&pair.a), WEFT_OK);
+    assert_int_equal(pair.a.unsent_count, 0);
+    assert_true(!pair.a.unsent && !pair.a.unsent_last);
+    assert_int_equal(descriptors_sent, 2);
+    scripted = false;
+    assert_int_equal(wire_read(&pair.b), WEFT_OK);
+    for (int i = 1; i <= 3; i++) {
+        struct wire_frame *frame = wire_take(&pair.b);
+        assert_non_null(frame);
+        assert_int_equal(frame->number, i);
+        assert_int_equal(frame->fd >= 0, i != 2);
+        if (frame->fd >= 0)
+            assert_int_equal(pread(frame->fd, &seen, sizeof seen, 0), sizeof seen);
+        assert_int_equal(seen, 815);
+        wire_frame_free(frame);
+    }
+    assert_null(wire_take(&pair.b));
+    close_pair(&pair);
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void so_many_frames_wait_and_no_more(void **state)
+{
+    int before = open_descriptors();
+    struct pair pair;
+    open_pair(&pair, false);
+    answer_with(&(struct answer){EAGAIN, 0}, 1);
+    for (int i = 0; i < WIRE_MOST_UNSENT; i++)
+        assert_int_equal(wire_post(&pair.a, 1, i, NULL, 0, i < 5 ? STDERR_FILENO : -1), WEFT_OK);
+    assert_int_equal(pair.a.unsent_count, WIRE_MOST_UNSENT);
+    assert_int_equal(wire_post(&pair.a, 1, 0, NULL, 0, -1), WEFT_ERR_BOOT);
+    assert_non_null(strstr(weft_last_error(), "takes nothing"));
+    assert_int_equal(answered, 1);
+    scripted = false;
+    close_pair(&pair);
+    assert_null(pair.a.unsent);
+    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(wire_post(&pair.a, 1, 0, NULL, 0, -1), WEFT_ERR_PEER_DEAD);
+}
+
+static void errors_of_receiving_are_told_apart(void **state)
+{
+    static const struct {
+        struct answer list[2];
+        weft_status status;
+        int noted;
+        bool comes;
+    } rows[] = {
+        {{{EAGAIN, 0}}, WEFT_OK, 0, false},
+        {{{EINTR, 0}}, WEFT_OK, 0, false},
+        {{{ECONNRESET, 0}}, WEFT_OK, 0, true}, /* what came before it can still be read */
+        {{{ECONNRESET, 0}, {ECONNRESET, 0}}, WEFT_ERR_PEER_DEAD, 0, false},
+        {{{ETIMEDOUT, 0}}, WEFT_ERR_PEER_DEAD, ETIMEDOUT, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct pair pair;
+        open_pair(&pair, false);
+        assert_int_equal(wire_post(&pair.a, 1, 2, "x", 1, -1), WEFT_OK);
+        answer_with(rows[i].list, 2);
+        assert_int_equal(wire_read(&pair.b), rows[i].status);
+        assert_int_equal(pair.b.error, rows[i].noted);
+        scripted = false;
+        struct wire_frame *frame = wire_take(&pair.b);
+        assert_int_equal(frame != NULL, rows[i].comes);
+        wire_frame_free(frame);
+        close_pair(&pair);
+    }
+}
+
 /* One thread asks for news all the time while another one exchanges; for ThreadSanitizer. */
 struct tested {
     struct member member;
@@ -364,6 +547,10 @@ int main(void)
         cmocka_unit_test(descriptors_come_in_order),
         cmocka_unit_test(descriptors_too_many_are_closed),
         cmocka_unit_test(frames_without_end_are_refused),
+        cmocka_unit_test(errors_of_sending_are_told_apart),
+        cmocka_unit_test(what_waits_goes_in_its_order),
+        cmocka_unit_test(so_many_frames_wait_and_no_more),
+        cmocka_unit_test(errors_of_receiving_are_told_apart),
         cmocka_unit_test(news_beside_an_exchange),
         cmocka_unit_test(an_answer_goes_before_the_end),
     };

@@ -1,0 +1,1319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which calls of the driver a copy makes, in which order and with what: copies over several GPUs, side by side, on
+ * the internal streams, and events behind them. The driver is a table of functions that write down what they
+ * are asked; any call of it can fail. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "gpu/engines.h"
+#include "gpu/lane.h"
+#include "gpu/stripe_set.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GPUS = 3, FIRST = 0x100, MOST_QUERIES = 8, ERROR = CUDA_ERROR_UNKNOWN };
+
+static char text[8192];                /* the calls */
+static int calls, fail_at;             /* the call with this number fails; 0: none */
+static int events, streams;            /* made and not destroyed */
+static int made;                       /* handles given out */
+static int entered;                    /* contexts pushed and not popped */
+static CUresult queries[MOST_QUERIES]; /* what the next queries answer, then CUDA_SUCCESS */
+static int asked;
+static CUresult batch_answer;
+static uint64_t capture;      /* of the stream of the program: 0 none */
+static uint64_t taken_by[64]; /* the capture that a stream made here is part of */
+static bool locked_out;       /* no context can be pushed */
+static bool writes;           /* whether stores of the stream are done at once */
+static char dst[16 << 20], src[sizeof dst];
+
+static struct gpu gpus[GPUS], *const gpu = &gpus[0];
+static struct gpu_pinned pinned;
+static uint64_t loaded; /* what stands in the memory of the GPU */
+static CUfunction const atomics = (CUfunction)(uintptr_t)0x10,
+                        signals = (CUfunction)(uintptr_t)0x20;
+
+static CUresult note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static CUresult note(const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, sizeof text - used, format, args);
+    va_end(args);
+    return ++calls == fail_at ? ERROR : CUDA_SUCCESS;
+}
+
+static int number(const void *handle)
+{
+    return (int)((uintptr_t)handle - FIRST);
+}
+
+static CUresult push(CUcontext context)
+{
+    if (locked_out)
+        return ERROR;
+    entered++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult pop(CUcontext *context)
+{
+    entered--;
+    return CUDA_SUCCESS;
+}
+
+static CUresult copy_async(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    if (to - (uintptr_t)&pinned < sizeof pinned) { /* a load */
+        if (writes)
+            memcpy((void *)(uintptr_t)to, &loaded, bytes);
+        return note("L%d:%zu+%zu ", number(stream), (size_t)(from - (uintptr_t)dst), bytes);
+    }
+    if (from - (uintptr_t)src >= sizeof src) { /* a store of what stands on the stack */
+        uint64_t value = 0;
+        memcpy(&value, (const void *)(uintptr_t)from, bytes);
+        return note("P%d:%zu+%zu=%llx ", number(stream), (size_t)(to - (uintptr_t)dst), bytes,
+                    (unsigned long long)value);
+    }
+    assert_int_equal(to - (uintptr_t)dst, from - (uintptr_t)src);
+    return note("C%d:%zu+%zu ", number(stream), (size_t)(to - (uintptr_t)dst), bytes);
+}
+
+static CUresult write_32(CUstream stream, CUdeviceptr address, uint32_t value, unsigned flags)
+{
+    return note("v%d:%zu=%x ", number(stream), (size_t)(address - (uintptr_t)dst), value);
+}
+
+/* The kernel of an atomic, or of a signal that adds; it answers at once. */
+static CUresult launch(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                       CUstream stream, void **parameters, void **extra)
+{
+    assert_true(grid_x == 1 && grid_y == 1 && grid_z == 1);
+    assert_true(block_x == 1 && block_y == 1 && block_z == 1 && shared_bytes == 0);
+    if (function == signals)
+        return note("N%d:%zu,%llu,%d ", number(stream),
+                    (size_t)(*(CUdeviceptr *)parameters[3] - (uintptr_t)dst),
+                    (unsigned long long)*(uint64_t *)parameters[4], *(int *)parameters[5]);
+    assert_ptr_equal(function, atomics);
+    struct gpu_answer *answers = (void *)(uintptr_t) * (CUdeviceptr *)parameters[5];
+    if (answers) {
+        answers->value = loaded;
+        answers->number = *(uint64_t *)parameters[6];
+    }
+    return note("K%d:%zu+%u,%d,%llu,%llu%s ", number(stream),
+                (size_t)(*(CUdeviceptr *)parameters[0] - (uintptr_t)dst),
+                *(unsigned *)parameters[2], *(int *)parameters[1],
+                (unsigned long long)*(uint64_t *)parameters[3],
+                (unsigned long long)*(uint64_t *)parameters[4], answers ? ",answers" : "");
+}
+
+static CUresult record(CUevent event, CUstream stream)
+{
+    return note("R%d@%d ", number(event), number(stream));
+}
+
+static CUresult wait_event(CUstream stream, CUevent event, unsigned flags)
+{
+    assert_int_equal(flags, 0);
+    return note("W%d<%d ", number(stream), number(event));
+}
+
+static CUresult event_create(CUevent *event, unsigned flags)
+{
+    CUresult result = note("E ");
+    if (!result) {
+        *event = (CUevent)(uintptr_t)(FIRST + 200 + made++);
+        events++;
+    }
+    return result;
+}
+
+static CUresult event_destroy(CUevent event)
+{
+    events--;
+    return CUDA_SUCCESS;
+}
+
+static CUresult stream_create(CUstream *stream, unsigned flags)
+{
+    CUresult result = note("S ");
+    if (!result) {
+        *stream = (CUstream)(uintptr_t)(FIRST + 400 + made++);
+        streams++;
+    }
+    return result;
+}
+
+static CUresult stream_destroy(CUstream stream)
+{
+    streams--;
+    return CUDA_SUCCESS;
+}
+
+static CUresult answer(void)
+{
+    return asked < MOST_QUERIES ? queries[asked++] : CUDA_SUCCESS;
+}
+
+static CUresult stream_query(CUstream stream)
+{
+    note("Q%d ", number(stream));
+    return answer();
+}
+
+static CUresult event_query(CUevent event)
+{
+    return answer();
+}
+
+static CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
+                      CUmemcpyAttributes *attributes, size_t *first_of, size_t attribute_count,
+                      size_t *failed, CUstream stream)
+{
+    note("B%d: ", number(stream));
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(to[i] - (uintptr_t)dst, from[i] - (uintptr_t)src);
+        note("%zu+%zu ", (size_t)(to[i] - (uintptr_t)dst), bytes[i]);
+    }
+    assert_int_equal(attribute_count, 1);
+    assert_int_equal(*first_of, 0);
+    return batch_answer;
+}
+
+static CUresult capture_info(CUstream stream, int *status, uint64_t *id, void *graph, void *nodes,
+                             size_t *node_count)
+{
+    int own = number(stream) - 400;
+    uint64_t is = own >= 0 && own < 64 ? taken_by[own] : capture;
+    *status = is ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    *id = is;
+    return CUDA_SUCCESS;
+}
+
+static CUresult is_capturing(CUstream stream, int *status)
+{
+    *status = capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+
+static CUresult write_64(CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags)
+{
+    return note("V%d:%zu=%llu ", number(stream), (size_t)(address - (uintptr_t)dst),
+                (unsigned long long)value);
+}
+
+static CUresult batch_op(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list,
+                         unsigned flags)
+{
+    assert_int_equal(flags, 0);
+    CUresult result = note("M%d: ", number(stream));
+    for (unsigned i = 0; i < count && !result; i++) {
+        bool wide = list[i].writeValue.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+        uint64_t value = wide ? list[i].writeValue.value64 : list[i].writeValue.value;
+        if (list[i].writeValue.address >= (uintptr_t)dst &&
+            list[i].writeValue.address < (uintptr_t)dst + sizeof dst)
+            note("%zu%s%llu ", (size_t)(list[i].writeValue.address - (uintptr_t)dst),
+                 wide ? "==" : "=", (unsigned long long)value);
+        else if (writes)
+            *(uint64_t *)(uintptr_t)list[i].writeValue.address = value;
+    }
+    return result;
+}
+
+static CUresult pointer_attribute(void *value, int attribute, CUdeviceptr address)
+{
+    return CUDA_ERROR_INVALID_VALUE; /* unknown to the driver: plain memory */
+}
+
+static CUresult error_text(CUresult result, const char **words)
+{
+    *words = "FAILED";
+    return CUDA_SUCCESS;
+}
+
+/* Copies by threads of the CPU (gpu/bounce.h), which take what they like. */
+static bool bounces;
+static int bounce_asked;
+static weft_status bounce_status;
+
+bool __wrap_gpu_bounce(struct gpu *by, struct gpu_lane *lane, void *to, const void *from,
+                       size_t bytes, weft_status *status);
+bool __wrap_gpu_bounce(struct gpu *by, struct gpu_lane *lane, void *to, const void *from,
+                       size_t bytes, weft_status *status)
+{
+    bounce_asked++;
+    assert_ptr_equal(by, gpu);
+    assert_int_equal((char *)to - dst, (const char *)from - src);
+    if (!bounces)
+        return false;
+    note("T%d:%zu+%zu ", number(lane->stream), (size_t)((char *)to - dst), bytes);
+    *status = bounce_status;
+    return true;
+}
+
+static weft_status check(struct boot *boot)
+{
+    return WEFT_OK;
+}
+
+static const struct boot_ops ops = {.check = check};
+static struct boot boot = {.ops = &ops};
+
+static void forget(void)
+{
+    text[0] = '\0';
+    calls = fail_at = asked = 0;
+    memset(queries, 0, sizeof queries);
+}
+
+static int set_up(void **state)
+{
+    memset(gpus, 0, sizeof gpus);
+    memset(&pinned, 0, sizeof pinned);
+    events = streams = made = entered = 0;
+    capture = 0;
+    writes = true;
+    locked_out = bounces = false;
+    bounce_asked = 0;
+    bounce_status = WEFT_OK;
+    batch_answer = CUDA_SUCCESS;
+    memset(taken_by, 0, sizeof taken_by);
+    forget();
+    for (int g = 0; g < GPUS; g++) {
+        gpus[g].cuda.CtxPushCurrent = push;
+        gpus[g].cuda.CtxPopCurrent = pop;
+        gpus[g].cuda.MemcpyAsync = copy_async;
+        gpus[g].cuda.EventRecord = record;
+        gpus[g].cuda.StreamWaitEvent = wait_event;
+        gpus[g].cuda.EventCreate = event_create;
+        gpus[g].cuda.EventDestroy = event_destroy;
+        gpus[g].cuda.EventQuery = event_query;
+        gpus[g].cuda.StreamCreate = stream_create;
+        gpus[g].cuda.StreamDestroy = stream_destroy;
+        gpus[g].cuda.StreamQuery = stream_query;
+        gpus[g].cuda.MemcpyBatchAsync = batch;
+        gpus[g].cuda.StreamGetCaptureInfo = capture_info;
+        gpus[g].cuda.StreamIsCapturing = is_capturing;
+        gpus[g].cuda.StreamWriteValue64 = write_64;
+        gpus[g].cuda.StreamBatchMemOp = batch_op;
+        gpus[g].cuda.PointerGetAttribute = pointer_attribute;
+        gpus[g].cuda.GetErrorName = error_text;
+        gpus[g].cuda.GetErrorString = error_text;
+        gpus[g].device.cuda = &gpus[g].cuda;
+        gpus[g].device.ordinal = g;
+        gpus[g].boot = &boot;
+        pthread_mutex_init(&gpus[g].marks_lock, NULL);
+        for (int lane = 0; lane < GPU_LANES; lane++)
+            gpus[g].lanes[lane].stream = (CUstream)(uintptr_t)(FIRST + 10 * g + lane);
+    }
+    gpu->pinned = &pinned;
+    gpu->pinned_device = (uintptr_t)&pinned;
+    gpu->cuda.LaunchKernel = launch;
+    gpu->cuda.StreamWriteValue32 = write_32;
+    gpu->module.device = &gpu->device;
+    gpu->module.functions[GPU_weft_kernel_atomic] = atomics;
+    gpu->module.functions[GPU_weft_kernel_copy] = signals;
+    gpu->aside_stream = (CUstream)(uintptr_t)(FIRST + 60);
+    gpu->wait_stream = (CUstream)(uintptr_t)(FIRST + 70);
+    for (int lane = 0; lane < GPU_LANES; lane++) {
+        gpu->lanes[lane].answer = &pinned.lanes[lane].answer;
+        gpu->lanes[lane].answer_device = (uintptr_t)&pinned.lanes[lane].answer;
+    }
+    return 0;
+}
+
+static void expect(const char *wanted)
+{
+    assert_string_equal(text, wanted);
+    assert_int_equal(entered, 0);
+    forget();
+}
+
+/* ------------------------------------------------------------------------------- several GPUs */
+
+static struct gpu_stripes three(void)
+{
+    struct gpu_stripes set = {.lead = gpu,
+                              .ways = {.n = GPUS, .via = {GPU_WAY_DIRECT, 1, 2}},
+                              .by = {&gpus[0], &gpus[1], &gpus[2]},
+                              .begun = (CUevent)(uintptr_t)(FIRST + 50)};
+    for (int i = 1; i < GPUS; i++)
+        set.ended[i] = (CUevent)(uintptr_t)(FIRST + 50 + i);
+    return set;
+}
+
+static void a_part_goes_by_each_gpu(void **state)
+{
+    const unsigned share[] = {512, 300, 212}, none[] = {1024, 0, 0}, second[] = {500, 0, 524};
+    struct gpu_stripes set = three();
+    assert_int_equal(gpu_stripe_parts(&set, 1, dst, src, (1 << 20) + 12345, share), WEFT_OK);
+    expect("R50@1 W11<50 C11:536633+307200 R51@11 W21<50 C21:843833+217088 R52@21 "
+           "C1:0+536633 W1<51 W1<52 ");
+    assert_int_equal(gpu->lanes[1].queued, 1);
+    assert_true(epoch_is_open(&gpu->lanes[1].operations, &(uint64_t){0}));
+    assert_int_equal(gpu_stripe_parts(&set, 0, dst, src, 5000, none), WEFT_OK);
+    expect("R50@0 C0:0+5000 ");
+    assert_int_equal(gpu_stripe_parts(&set, 0, dst, src, 16 << 10, second), WEFT_OK);
+    expect("R50@0 W20<50 C20:8192+8192 R52@20 C0:0+8192 W0<52 ");
+}
+
+/* Nothing is put on the streams behind a call that failed; what was put there is over on return. */
+static void a_part_that_fails_ends_the_copy(void **state)
+{
+    const unsigned share[] = {512, 300, 212};
+    char all[sizeof text];
+    struct gpu_stripes set = three();
+    assert_int_equal(gpu_stripe_parts(&set, 1, dst, src, 1 << 20, share), WEFT_OK);
+    int most = calls;
+    snprintf(all, sizeof all, "%s", text);
+    assert_int_equal(most, 10);
+    char *end = all;
+    for (int k = 1; k <= most; k++) {
+        forget();
+        fail_at = k;
+        end = strchr(end, ' ') + 1;
+        assert_int_equal(gpu_stripe_parts(&set, 1, dst, src, 1 << 20, share), WEFT_ERR_SYSTEM);
+        assert_non_null(strstr(base_last_error(), "FAILED"));
+        assert_memory_equal(text, all, (size_t)(end - all));
+        assert_string_equal(text + (end - all), "Q1 Q11 Q21 ");
+        assert_int_equal(entered, 0);
+    }
+    forget();
+    fail_at = 3;
+    queries[0] = queries[1] = ERROR; /* the sentence is that of what failed first */
+    assert_int_equal(gpu_stripe_parts(&set, 1, dst, src, 1 << 20, share), WEFT_ERR_SYSTEM);
+    assert_null(strstr(base_last_error(), "cuStreamQuery"));
+    assert_non_null(strstr(base_last_error(), "cuMemcpyAsync of 307200 bytes"));
+}
+
+static weft_status start_stripes(const char *wanted, int locals)
+{
+    setenv("WEFT_STRIPES", wanted, 1);
+    config_reset();
+    boot.local_npes = locals;
+    weft_status status = gpu_stripes_start(gpu);
+    unsetenv("WEFT_STRIPES");
+    config_reset();
+    return status;
+}
+
+static void several_ways_are_wanted_or_not(void **state)
+{
+    static const struct {
+        const char *wanted;
+        int locals;
+        weft_status status;
+        size_t from; /* 0: there is none */
+    } rows[] = {
+        {"-1", 2, WEFT_ERR_CONFIG, 0}, {"9", 2, GPU_WAYS_MOST < 9 ? WEFT_ERR_CONFIG : WEFT_OK, 0},
+        {"1", 4, WEFT_OK, 0},          {"0", 1, WEFT_OK, 0},
+        {"2", 1, WEFT_OK, 0},          {"0", 2, WEFT_OK, GPU_STRIPE_LOOK},
+        {"2", 3, WEFT_OK, 64 << 10}};
+    char most[16], more[16], words[200] = "before";
+    snprintf(most, sizeof most, "%d", GPU_WAYS_MOST);
+    snprintf(more, sizeof more, "%d", GPU_WAYS_MOST + 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(start_stripes(rows[i].wanted, rows[i].locals), rows[i].status);
+        assert_int_equal(gpu->stripes != NULL, rows[i].from != 0);
+        for (int slot = 0; gpu->stripes && slot < rows[i].locals; slot++)
+            assert_int_equal(gpu->stripes[slot].from, rows[i].from);
+        gpu_stripes_stop(gpu);
+        assert_null(gpu->stripes);
+    }
+    assert_int_equal(start_stripes(more, 2), WEFT_ERR_CONFIG);
+    gpu_stripes_text(gpu, 0, words, sizeof words);
+    assert_string_equal(words, "");
+    assert_int_equal(start_stripes(most, 2), WEFT_OK);
+    snprintf(gpu->stripes[1].text, sizeof gpu->stripes[1].text, "two ways");
+    gpu_stripes_text(gpu, 1, words, 4);
+    assert_string_equal(words, "two");
+    gpu_stripes_text(gpu, -1, words, sizeof words);
+    assert_string_equal(words, "");
+    gpu_stripes_stop(gpu);
+    boot.local_npes = 0;
+}
+
+/* A copy to a peer goes by several GPUs where it is large, both ends are in the heap, and all GPUs have them open. */
+static void large_copies_to_a_peer_are_dealt_out(void **state)
+{
+    enum { LARGE = 256 << 10 };
+    struct gpu_window windows[2];
+    memset(windows, 0, sizeof windows);
+    assert_int_equal(start_stripes("3", 2), WEFT_OK);
+    gpu->heap.windows = windows;
+    gpu->heap.reservation = (uintptr_t)dst;
+    const ptrdiff_t apart = src - dst;
+    struct gpu_stripes *set = &gpu->stripes[1], made = three();
+    set->decided = true;
+    set->lead = gpu;
+    set->ways = made.ways;
+    memcpy(set->by, made.by, sizeof set->by);
+    memcpy(set->ended, made.ended, sizeof set->ended);
+    set->begun = made.begun;
+    set->share[0] = 512, set->share[1] = 256, set->share[2] = 256;
+    set->mask = 6;
+    atomic_store(&windows[1].stripes, 7);
+    static const char dealt[] = "R50@1 W11<50 C11:131072+65536 R51@11 W21<50 C21:196608+65536 "
+                                "R52@21 C1:0+131072 W1<51 W1<52 ";
+    gpu->heap.reserved_bytes = sizeof dst + (size_t)(apart > 0 ? apart : 0);
+    if (apart < 0) { /* the arrays stand the other way round */
+        gpu->heap.reservation = (uintptr_t)src;
+        gpu->heap.reserved_bytes = sizeof src + (size_t)-apart;
+    }
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect(dealt);
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_DONE), WEFT_OK);
+    assert_memory_equal(text, dealt, strlen(dealt));
+    assert_string_equal(text + strlen(dealt), "Q1 ");
+    forget();
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, (64 << 10) - 1, GPU_IN_ORDER),
+                     WEFT_OK);
+    expect("C1:0+65535 ");
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, 64 << 10, GPU_IN_ORDER), WEFT_OK);
+    assert_non_null(strstr(text, "R50@1 "));
+    forget();
+    atomic_store(&windows[1].stripes, 3); /* one of the GPUs has lost the new memory */
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect("C1:0+262144 ");
+    atomic_store(&windows[1].stripes, 6);
+    fail_at = 3;
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_DONE), WEFT_ERR_SYSTEM);
+    forget();
+    struct gpu_heap heap = gpu->heap;
+    gpu->heap.reservation = apart < 0 ? (uintptr_t)dst : (uintptr_t)src; /* one end is outside */
+    gpu->heap.reserved_bytes = sizeof dst;
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect("C1:0+262144 ");
+    gpu->heap.reservation = apart < 0 ? (uintptr_t)src : (uintptr_t)dst;
+    gpu->heap.reserved_bytes = 4096;
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect("C1:0+262144 ");
+    gpu->heap = heap;
+    locked_out = true;
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_DONE), WEFT_ERR_SYSTEM);
+    locked_out = false;
+    expect("");
+    set->lead =
+        &gpus
+            [1]; /* another path leads there now, and while the heap grows no other way is looked for */
+    gpu->heap.growing = 1;
+    setenv("WEFT_STRIPES", "3", 1);
+    config_reset();
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+        expect("C1:0+262144 ");
+        assert_true(!set->decided && !set->lead && !set->begun && !set->ended[2]);
+    }
+    assert_int_equal(events, -3); /* those of before are destroyed, once */
+    unsetenv("WEFT_STRIPES"); /* by what it finds: a copy that is too small is not worth looking */
+    config_reset();
+    gpu->heap.growing = 0;
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect("C1:0+262144 ");
+    assert_int_equal(set->from, GPU_STRIPE_LOOK);
+    gpu_stripes_stop(gpu);
+    assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
+    expect("C1:0+262144 ");
+    boot.local_npes = 0;
+}
+
+/* ------------------------------------------------------------------------------- side by side */
+
+static struct gpu_engines engines;
+static struct gpu_engine_copy copies[GPU_ENGINE_COPIES];
+static CUstream const own = (CUstream)(uintptr_t)(FIRST + 7); /* of the program */
+
+static int set_up_engines(void **state)
+{
+    gpu_engines_open(&engines);
+    for (size_t i = 0; i < GPU_ENGINE_COPIES; i++)
+        copies[i] = (struct gpu_engine_copy){dst + 1000 * i, src + 1000 * i, 100 + i};
+    return set_up(state);
+}
+
+static int close_engines(void **state)
+{
+    gpu_engines_close(&engines, gpu);
+    return events == 0 && streams == 0 ? 0 : -1;
+}
+
+static weft_status copy_by_engines(int order, int n)
+{
+    return gpu_engines_copy(&engines, gpu, own, order, copies, n);
+}
+
+static void copies_are_a_batch_where_the_driver_takes_one(void **state)
+{
+    assert_int_equal(copy_by_engines(0, 1), WEFT_OK);
+    expect("C7:0+100 ");
+    assert_int_equal(copy_by_engines(0, 3), WEFT_OK);
+    expect("B7: 0+100 1000+101 2000+102 ");
+    batch_answer = ERROR; /* it may have begun: not once more */
+    assert_int_equal(copy_by_engines(0, 2), WEFT_ERR_SYSTEM);
+    expect("B7: 0+100 1000+101 ");
+    for (int refusal = 0; refusal < 2; refusal++) {
+        batch_answer = refusal ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+        engines.no_batch = false;
+        assert_int_equal(copy_by_engines(refusal, 2), WEFT_OK);
+        assert_non_null(strstr(text, "B7: 0+100 1000+101 E E S R"));
+        forget();
+        assert_int_equal(copy_by_engines(refusal, 2), WEFT_OK);
+        assert_null(strchr(text, 'B'));
+        assert_non_null(strstr(text, "C7:0+100 "));
+        forget();
+    }
+}
+
+/* The default stream, in its three forms, takes none. */
+static void default_streams_have_no_batch(void **state)
+{
+    for (uintptr_t stream = 0; stream < 4; stream++) {
+        assert_int_equal(gpu_engines_copy(&engines, gpu, (CUstream)stream, 0, copies, 2), WEFT_OK);
+        assert_int_equal(strchr(text, 'B') != NULL, stream == 3);
+        forget();
+    }
+}
+
+static void copies_fork_and_join(void **state)
+{
+    gpu->cuda.MemcpyBatchAsync = NULL;
+    assert_int_equal(copy_by_engines(5, 3), WEFT_OK);
+    expect("E E S E S R200@7 W402<200 W404<200 C402:1000+101 C404:2000+102 C7:0+100 "
+           "R201@402 W7<201 R203@404 W7<203 ");
+    assert_int_equal(copy_by_engines(5, 2), WEFT_OK); /* with what is there */
+    expect("R200@7 W402<200 C402:1000+101 C7:0+100 R201@402 W7<201 ");
+    assert_int_equal(copy_by_engines(6, 2), WEFT_OK); /* of another order */
+    expect("E E S R205@7 W407<205 C407:1000+101 C7:0+100 R206@407 W7<206 ");
+    assert_int_equal(streams, 3);
+}
+
+/* More copies than streams: they take turns. */
+static void many_copies_take_turns(void **state)
+{
+    gpu->cuda.MemcpyBatchAsync = NULL;
+    assert_int_equal(copy_by_engines(1, 18), WEFT_OK);
+    assert_int_equal(streams, GPU_ENGINE_STREAMS);
+    int first = number(engines.sets[0].stream[0]), last = number(engines.sets[0].stream[14]);
+    char wanted[200];
+    snprintf(wanted, sizeof wanted, "C%d:15000+115 C%d:16000+116 C%d:17000+117 C7:0+100 ", last,
+             first, number(engines.sets[0].stream[1]));
+    assert_non_null(strstr(text, wanted));
+}
+
+static void a_full_table_of_orders_is_no_error(void **state)
+{
+    gpu->cuda.MemcpyBatchAsync = NULL;
+    for (int order = 0; order < GPU_ENGINE_SETS; order++)
+        assert_int_equal(copy_by_engines(order, 2), WEFT_OK);
+    forget();
+    assert_int_equal(copy_by_engines(GPU_ENGINE_SETS, 3), WEFT_OK);
+    expect("C7:0+100 C7:1000+101 C7:2000+102 ");
+    assert_int_equal(streams, GPU_ENGINE_SETS);
+    fail_at = 2;
+    assert_int_equal(copy_by_engines(GPU_ENGINE_SETS, 3), WEFT_ERR_SYSTEM);
+    expect("C7:0+100 C7:1000+101 ");
+    assert_int_equal(copy_by_engines(GPU_ENGINE_SETS - 1, 2), WEFT_OK); /* still its own */
+    assert_int_equal(streams, GPU_ENGINE_SETS);
+    assert_non_null(strchr(text, 'R'));
+}
+
+/* A capture has a set by itself, also one of the same order; what an ended one had is used again. */
+static void captures_have_their_own_streams(void **state)
+{
+    capture = 9;
+    assert_int_equal(copy_by_engines(3, 2), WEFT_OK); /* no batch in a capture */
+    expect("E E S R200@7 W402<200 C402:1000+101 C7:0+100 R201@402 W7<201 ");
+    taken_by[2] = 9;
+    assert_int_equal(copy_by_engines(3, 2), WEFT_OK);
+    expect("R200@7 W402<200 C402:1000+101 C7:0+100 R201@402 W7<201 ");
+    capture = 10; /* another one goes on meanwhile */
+    assert_int_equal(copy_by_engines(3, 2), WEFT_OK);
+    expect("E E S R203@7 W405<203 C405:1000+101 C7:0+100 R204@405 W7<204 ");
+    taken_by[5] = 10;
+    taken_by[2] = 0; /* the first one has ended */
+    capture = 11;
+    assert_int_equal(copy_by_engines(3, 2), WEFT_OK);
+    expect("R200@7 W402<200 C402:1000+101 C7:0+100 R201@402 W7<201 ");
+    taken_by[2] = 11;
+    capture = 0;
+    engines.no_batch = true;
+    assert_int_equal(copy_by_engines(3, 2), WEFT_OK); /* outside of any */
+    expect("E E S R206@7 W408<206 C408:1000+101 C7:0+100 R207@408 W7<207 ");
+    capture = 12; /* a driver that does not say which capture it is */
+    gpu->cuda.StreamGetCaptureInfo = NULL;
+    assert_int_equal(copy_by_engines(3, 2), WEFT_OK);
+    expect("C7:0+100 C7:1000+101 ");
+}
+
+static void a_fork_that_fails_is_over_on_return(void **state)
+{
+    gpu->cuda.MemcpyBatchAsync = NULL;
+    for (int captured = 0; captured < 2; captured++) {
+        capture = captured ? 4 : 0;
+        assert_int_equal(copy_by_engines(captured, 3), WEFT_OK);
+        char queried[40] = "";
+        for (int i = 0; i < 2 && !captured; i++)
+            snprintf(queried + strlen(queried), 20, "Q%d ", number(engines.sets[0].stream[i]));
+        if (captured)
+            taken_by[number(engines.sets[1].stream[0]) - 400] = 4;
+        forget();
+        assert_int_equal(copy_by_engines(captured, 3), WEFT_OK);
+        int most = calls;
+        assert_int_equal(most, 10);
+        for (int k = 1; k <= most; k++) {
+            forget();
+            fail_at = k;
+            assert_int_equal(copy_by_engines(captured, 3), WEFT_ERR_SYSTEM);
+            assert_int_equal(calls, k + (captured ? 0 : 2));
+            assert_string_equal(text + strlen(text) - strlen(queried), queried);
+            assert_non_null(strstr(base_last_error(), "FAILED"));
+        }
+        forget();
+        fail_at = 5;
+        queries[0] = queries[1] = ERROR;
+        assert_int_equal(copy_by_engines(captured, 3), WEFT_ERR_SYSTEM);
+        assert_non_null(strstr(base_last_error(), "cuMemcpyAsync of 102 bytes"));
+    }
+}
+
+/* More pieces than a batch has room for go by streams. */
+static void a_batch_has_a_limit(void **state)
+{
+    enum { MOST = 2 * GPU_ENGINE_COPIES };
+    gpu->pins = (struct gpu_pins){.slots = dst, .stride = 65536, .slot_count = 1, .count = 48};
+    for (size_t i = 0; i < 48; i++)
+        gpu->pins.ends[i] = 1000 * (i + 1);
+    for (int more = 0; more < 2; more++) { /* 43 pieces each of three, and one or two */
+        for (int i = 0; i < 3; i++)
+            copies[i] = (struct gpu_engine_copy){dst, src, 43000};
+        copies[3] = (struct gpu_engine_copy){dst + 43000, src + 43000, 1000 + (size_t)more};
+        assert_int_equal(copy_by_engines(0, 4), WEFT_OK);
+        assert_int_equal(strchr(text, 'B') != NULL, more == 0);
+        assert_int_equal(strchr(text, 'R') != NULL, more == 1);
+        forget();
+    }
+}
+
+/* ------------------------------------------------------------------------- internal streams */
+
+static void large_copies_take_all_streams(void **state)
+{
+    const size_t bytes = (9 << 20) + 5;
+    gpu->stripe_bytes = bytes;
+    assert_int_equal(gpu_copy(gpu, 1, dst, src, bytes, GPU_IN_ORDER), WEFT_OK);
+    expect("C1:0+9437189 ");
+    assert_int_equal(gpu_copy(gpu, 1, dst, src, bytes - 1, GPU_ANY_ORDER), WEFT_OK);
+    expect("C1:0+9437188 ");
+    assert_int_equal(gpu_copy(gpu, 1, dst, src, bytes - 1, GPU_DONE), WEFT_OK);
+    expect("C1:0+9437188 Q1 ");
+    assert_int_equal(gpu_copy(gpu, 1, dst, src, bytes, GPU_ANY_ORDER), WEFT_OK);
+    expect("C0:0+4194304 C1:4194304+4194304 C2:8388608+1048581 ");
+    assert_int_equal(gpu_quiet(gpu), WEFT_OK);
+    expect("Q0 Q1 Q2 ");
+    assert_int_equal(gpu_quiet(gpu), WEFT_OK);
+    expect("");
+    assert_int_equal(gpu_copy(gpu, 6, dst, src, bytes, GPU_DONE), WEFT_OK);
+    expect("C0:0+4194304 C1:4194304+4194304 C2:8388608+1048581 Q0 Q1 Q2 ");
+    gpu->stripe_bytes = 1; /* the last stream takes what is left */
+    assert_int_equal(gpu_copy(gpu, 0, dst, src, 8 << 20, GPU_ANY_ORDER), WEFT_OK);
+    expect("C0:0+2097152 C1:2097152+2097152 C2:4194304+2097152 C3:6291456+2097152 ");
+    assert_int_equal(gpu_copy(gpu, 0, dst, src, (8 << 20) + 1, GPU_ANY_ORDER), WEFT_OK);
+    expect("C0:0+2097152 C1:2097152+2097152 C2:4194304+2097152 C3:6291456+2097153 ");
+    gpu->stripe_bytes = 0;
+    assert_int_equal(gpu_copy(gpu, 5, dst, src, bytes, GPU_ANY_ORDER), WEFT_OK);
+    expect("C1:0+9437189 ");
+}
+
+static void a_copy_that_fails_is_told(void **state)
+{
+    gpu->stripe_bytes = 4 << 20;
+    for (int k = 1; k <= 2; k++) {
+        fail_at = k;
+        assert_int_equal(gpu_copy(gpu, 0, dst, src, 4 << 20, GPU_DONE), WEFT_ERR_SYSTEM);
+        assert_int_equal(calls, k); /* and nothing more is copied */
+        assert_int_equal(entered, 0);
+        forget();
+    }
+    assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
+    forget();
+    queries[0] = ERROR; /* the first stream's: the second one is not asked for any more */
+    assert_int_equal(gpu_quiet(gpu), WEFT_ERR_SYSTEM);
+    expect("Q0 Q0 ");
+}
+
+/* Where the GPU's context cannot be made current, nothing is asked of the driver. */
+static void without_a_context_nothing_is_done(void **state)
+{
+    struct gpu_stripes set = three();
+    struct gpu_word word = {(uintptr_t)dst, 1, 8};
+    struct gpu_mark *mark, *behind_word, *none;
+    gpu->heap.reservation = (uintptr_t)dst;
+    gpu->heap.reserved_bytes = 4096;
+    writes = false;
+    assert_int_equal(gpu_copy(gpu, 0, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
+    assert_int_equal(gpu_mark_put(gpu, 0, &mark), WEFT_OK);
+    assert_int_equal(gpu_store_marked(gpu, 0, &word, 1, &behind_word), WEFT_OK);
+    forget();
+    locked_out = true;
+    for (int look = 1; look < 500; look++)
+        assert_int_equal(gpu_mark_passed(gpu, &behind_word), WEFT_OK);
+    assert_int_equal(gpu_mark_passed(gpu, &behind_word), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(base_last_error(), "cuCtxPushCurrent for GPU 0"));
+    assert_int_equal(gpu_copy(gpu, 0, dst, src, 64, GPU_DONE), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_copy_plain(gpu, 0, dst, src, 8), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_lane_quiet(gpu, 0), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_quiet(gpu), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_mark_put(gpu, 0, &none), WEFT_ERR_SYSTEM);
+    assert_null(none);
+    for (int i = 0; i < 2 * GPU_MARK_WORDS; i++) { /* the word is given back */
+        assert_int_equal(gpu_store_marked(gpu, 0, &word, 1, &none), WEFT_ERR_SYSTEM);
+        assert_null(none);
+    }
+    expect("");
+    const unsigned share[] = {0, 512, 512};
+    gpus[1].device.cuda = &gpus[1].cuda;
+    assert_int_equal(gpu_stripe_parts(&set, 0, dst, src, 1 << 20, share), WEFT_ERR_SYSTEM);
+    expect("R50@0 ");
+    locked_out = false;
+    gpu_mark_drop(gpu, &mark);
+    gpu_mark_drop(gpu, &behind_word);
+    gpu_marks_free(gpu);
+}
+
+/* What cannot be cleared is not handed out. */
+static CUdeviceptr handed_out;
+
+static CUresult mem_alloc(CUdeviceptr *address, size_t bytes)
+{
+    *address = handed_out = (uintptr_t)dst + 512;
+    return note("A%zu ", bytes);
+}
+
+static CUresult mem_free(CUdeviceptr address)
+{
+    assert_int_equal(address, handed_out);
+    note("F ");
+    return CUDA_SUCCESS;
+}
+
+static CUresult mem_set(CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream)
+{
+    assert_int_equal(value, 0);
+    return note("Z%d:%zu+%zu ", number(stream), (size_t)(address - (uintptr_t)dst), bytes);
+}
+
+static void memory_is_cleared_or_given_back(void **state)
+{
+    CUdeviceptr address;
+    gpu->cuda.MemAlloc = mem_alloc;
+    gpu->cuda.MemFree = mem_free;
+    gpu->cuda.MemsetD8Async = mem_set;
+    assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_OK);
+    assert_int_equal(address, handed_out);
+    expect("A72 Z0:512+72 Q0 ");
+    assert_int_equal(gpu_quiet(gpu), WEFT_OK); /* nothing is left of it */
+    expect("");
+    address = 5;
+    fail_at = 1;
+    assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_ERR_SYSTEM);
+    expect("A72 ");
+    fail_at = 2;
+    assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_ERR_SYSTEM);
+    assert_int_equal(address, 0);
+    expect("A72 Z0:512+72 F ");
+    gpu_free(gpu, 0);
+    expect("");
+    locked_out = true;
+    assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_ERR_SYSTEM);
+    assert_int_equal(address, 0);
+    assert_int_equal(gpu_fill(gpu, dst, 0, 72), WEFT_ERR_SYSTEM);
+    gpu_free(gpu, handed_out);
+    expect("");
+}
+
+/* Threads of the CPU take a copy that is to be complete, and nothing else is done then. */
+static void threads_take_what_they_like(void **state)
+{
+    gpu->stripe_bytes = 4096;
+    for (int takes = 0; takes < 2; takes++) {
+        bounces = takes;
+        bounce_status = WEFT_ERR_TIMEOUT;
+        bounce_asked = 0;
+        assert_int_equal(gpu_copy(gpu, 1, dst + 8, src + 8, 100, GPU_IN_ORDER), WEFT_OK);
+        assert_int_equal(gpu_copy(gpu, 1, dst + 8, src + 8, 100, GPU_ANY_ORDER), WEFT_OK);
+        assert_int_equal(bounce_asked, 0);
+        forget();
+        assert_int_equal(gpu_copy(gpu, 1, dst + 8, src + 8, 100, GPU_DONE),
+                         takes ? WEFT_ERR_TIMEOUT : WEFT_OK);
+        assert_int_equal(bounce_asked, 1);
+        expect(takes ? "T1:8+100 " : "C1:8+100 Q1 ");
+        assert_int_equal(gpu_copy_plain(gpu, 2, dst + 8, src + 8, 100),
+                         takes ? WEFT_ERR_TIMEOUT : WEFT_OK);
+        assert_int_equal(bounce_asked, 2);
+        expect(takes ? "T2:8+100 " : "C2:8+100 ");
+    }
+    bounces = false;
+    fail_at = 1;
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 8, src + 8, 100), WEFT_ERR_SYSTEM);
+    gpu->heap.reservation = (uintptr_t)dst;
+    gpu->heap.reserved_bytes = 4096;
+    forget();
+    bounces = true;
+    bounce_asked = 0;
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 8, src + 8, 8), WEFT_OK); /* words are stored */
+    assert_int_equal(bounce_asked, 0);
+}
+
+/* Up to three words go by stores of the stream, if all of them do. */
+static void few_words_are_stored(void **state)
+{
+    gpu->heap.reservation = (uintptr_t)dst;
+    gpu->heap.reserved_bytes = 4096;
+    memcpy(src + 16, ((const uint64_t[]){7, 1ull << 40, 9, 10}), 32);
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 16, src + 16, 24), WEFT_OK);
+    expect("V2:16=7 V2:24=1099511627776 V2:32=9 ");
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 16, src + 16, 32), WEFT_OK);
+    expect("C2:16+32 ");
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 16, src + 16, 12), WEFT_OK);
+    expect("C2:16+12 ");
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 20, src + 20, 8), WEFT_OK);
+    expect("C2:20+8 ");
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 4096, src + 4096, 8), WEFT_OK);
+    expect("C2:4096+8 ");
+    fail_at = 2;
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 16, src + 16, 24), WEFT_OK);
+    expect("V2:16=7 V2:24=1099511627776 C2:16+24 ");
+    gpu->cuda.StreamWriteValue64 = NULL;
+    gpu->device.pageable = true; /* the driver reads plain memory when it comes to it */
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 16, src + 16, 8), WEFT_OK);
+    expect("C2:16+8 Q2 ");
+}
+
+/* Pinned memory of several registrations: a copy crosses the end of none. */
+static void copies_end_where_a_registration_does(void **state)
+{
+    static const size_t ends[] = {5000, 8192};
+    gpu->pins = (struct gpu_pins){.slots = dst, .stride = 8192, .slot_count = 2, .count = 2};
+    memcpy(gpu->pins.ends, ends, sizeof ends);
+    assert_int_equal(gpu_pin_run(gpu, dst + 4999, 9), 1);
+    assert_int_equal(gpu_pin_run(gpu, dst + 4000, 1000), 1000);
+    assert_int_equal(gpu_pin_run(gpu, dst + 5000, 10000), 3192);
+    assert_int_equal(gpu_pin_run(gpu, dst + 8192, 10000), 5000);
+    assert_int_equal(gpu_pin_run(gpu, dst + 16384, 10000), 10000); /* behind all */
+    assert_int_equal(gpu_copy(gpu, 0, dst + 4990, src + 4990, 3300, GPU_IN_ORDER), WEFT_OK);
+    expect("C0:4990+10 C0:5000+3192 C0:8192+98 ");
+    gpus[1].main = gpu; /* a third GPU knows those of the PE's own */
+    assert_int_equal(gpu_pin_run(&gpus[1], dst + 4999, 9), 1);
+    copies[0] = (struct gpu_engine_copy){dst + 4990, src + 4990, 20};
+    copies[1] = (struct gpu_engine_copy){dst + 6000, src + 6000, 30};
+    gpu_engines_open(&engines);
+    assert_int_equal(copy_by_engines(0, 2), WEFT_OK);
+    expect("B7: 4990+10 5000+10 6000+30 ");
+}
+
+/* ------------------------------------------------------------------------------------ events */
+
+static void events_are_used_again(void **state)
+{
+    struct gpu_mark *mark, *second;
+    assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
+    forget();
+    assert_int_equal(gpu_mark_put(gpu, 1, &mark), WEFT_OK);
+    assert_int_equal(events, 16);
+    assert_non_null(strstr(text, "E R215@1 ")); /* the last one made */
+    forget();
+    queries[0] = CUDA_ERROR_NOT_READY;
+    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    assert_non_null(mark);
+    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    assert_null(mark);
+    assert_int_equal(gpu_lane_quiet(gpu, 1), WEFT_OK); /* the copy is known to be complete */
+    expect("");
+    assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
+    assert_int_equal(gpu_mark_put(gpu, 1, &mark), WEFT_OK);
+    assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
+    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    forget();
+    assert_int_equal(gpu_lane_quiet(gpu, 1), WEFT_OK); /* but that behind the event is not */
+    expect("Q1 ");
+    fail_at = 1;
+    assert_int_equal(gpu_mark_put(gpu, 1, &mark), WEFT_ERR_SYSTEM);
+    assert_null(mark);
+    forget();
+    assert_int_equal(gpu_mark_put(gpu, 2, &mark), WEFT_OK);
+    assert_int_equal(gpu_mark_put(gpu, 3, &second), WEFT_OK);
+    expect("R215@2 R214@3 ");
+    queries[0] = ERROR;
+    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_ERR_SYSTEM);
+    assert_non_null(mark);
+    gpu_mark_drop(gpu, &mark);
+    gpu_mark_drop(gpu, &second);
+    assert_null(second);
+    assert_int_equal(events, 16);
+    gpu_marks_free(gpu);
+    assert_int_equal(events, 0);
+}
+
+/* Fewer events than are made at once do as well; none is an error. */
+static void fewer_events_do(void **state)
+{
+    struct gpu_mark *mark;
+    fail_at = 1;
+    assert_int_equal(gpu_mark_put(gpu, 0, &mark), WEFT_ERR_SYSTEM);
+    assert_null(mark);
+    forget();
+    fail_at = 4;
+    assert_int_equal(gpu_mark_put(gpu, 0, &mark), WEFT_OK);
+    assert_non_null(mark);
+    expect("E E E E R202@0 ");
+    gpu_mark_drop(gpu, &mark);
+    gpu_marks_free(gpu);
+    assert_int_equal(events, 0);
+}
+
+static void stores_are_marked_by_a_word(void **state)
+{
+    struct gpu_mark *mark, *second;
+    struct gpu_word words[GPU_MOST_WORDS + 1] = {{(uintptr_t)dst + 8, 1ull << 33, 8},
+                                                 {(uintptr_t)dst + 4, 77, 4}};
+    assert_int_equal(gpu_store_marked(gpu, 2, words, 2, &mark), WEFT_OK);
+    assert_non_null(mark);
+    expect("M2: 8==8589934592 4=77 ");
+    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    assert_null(mark);
+    assert_int_equal(gpu_lane_quiet(gpu, 2), WEFT_OK);
+    expect("");
+    writes = false; /* the GPU has not come to it yet */
+    assert_int_equal(gpu_store_marked(gpu, 2, words, 1, &mark), WEFT_OK);
+    forget();
+    for (int look = 1; look < 500; look++)
+        assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    expect("");
+    queries[0] = CUDA_ERROR_NOT_READY;
+    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    expect("Q2 "); /* now and then: whether it has failed */
+    assert_non_null(mark);
+    for (int look = 1; look < 500; look++)
+        assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    queries[0] = ERROR;
+    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_ERR_SYSTEM);
+    gpu_mark_drop(gpu, &mark); /* it may still be written: nobody gets that word again */
+    int left = 0;
+    struct gpu_mark *all[GPU_MARK_WORDS];
+    while (left < GPU_MARK_WORDS && !gpu_store_marked(gpu, 1, words, 1, &all[left]) && all[left])
+        left++;
+    assert_int_equal(left, GPU_MARK_WORDS - 1);
+    assert_int_equal(gpu_store_marked(gpu, 1, words, 1, &second), WEFT_OK);
+    assert_null(second);
+    for (int i = 0; i < left; i++)
+        gpu_mark_drop(gpu, &all[i]);
+}
+
+static void stores_that_are_refused_are_the_callers(void **state)
+{
+    struct gpu_word words[GPU_MOST_WORDS + 1] = {{(uintptr_t)dst, 5, 8}};
+    struct gpu_mark *mark = NULL;
+    for (int i = 1; i <= GPU_MOST_WORDS; i++)
+        words[i] = words[0];
+    assert_int_equal(gpu_store_marked(gpu, 0, words, GPU_MOST_WORDS, &mark), WEFT_OK);
+    assert_non_null(mark);
+    gpu_mark_drop(gpu, &mark);
+    forget();
+    assert_int_equal(gpu_store_marked(gpu, 0, words, GPU_MOST_WORDS + 1, &mark), WEFT_OK);
+    assert_null(mark);
+    expect("");
+    for (int i = 0; i < 2 * GPU_MARK_WORDS; i++) { /* the words come back */
+        fail_at = 1;
+        assert_int_equal(gpu_store_marked(gpu, 0, words, 1, &mark), WEFT_OK);
+        assert_null(mark);
+        forget();
+    }
+    assert_int_equal(gpu_store_marked(gpu, 0, words, 1, &mark), WEFT_OK);
+    assert_non_null(mark);
+    gpu_mark_drop(gpu, &mark);
+    gpu->cuda.StreamBatchMemOp = NULL;
+    assert_int_equal(gpu_store_marked(gpu, 0, words, 1, &mark), WEFT_OK);
+    assert_null(mark);
+    gpu_marks_free(gpu);
+}
+
+static void memory_is_words_where_it_is_aligned(void **state)
+{
+    struct gpu_word words[GPU_MOST_WORDS];
+    uint64_t data[GPU_MOST_WORDS];
+    for (unsigned i = 0; i < GPU_MOST_WORDS; i++)
+        data[i] = 0x0123456700000000ull * (i + 1) + 5 + i;
+    const size_t most = GPU_MOST_WORDS - 1; /* the flag behind them is one more */
+    assert_int_equal(gpu_words_of(4, data, 4, words), 1);
+    assert_true(words[0].at == 4 && words[0].value == 5 && words[0].width == 4);
+    assert_int_equal(gpu_words_of(16, data, 8 * most, words), most);
+    assert_true(words[most - 1].at == 16 + 8 * (most - 1) && words[most - 1].width == 8);
+    assert_true(words[most - 1].value == data[most - 1]);
+    assert_int_equal(gpu_words_of(16, data, 8 * (most + 1), words), 0);
+    assert_int_equal(gpu_words_of(4, data, 8, words), 0);
+    assert_int_equal(gpu_words_of(2, data, 4, words), 0);
+    assert_int_equal(gpu_words_of(8, data, 12, words), 0);
+    assert_int_equal(gpu_words_of(8, data, 2, words), 0);
+}
+
+/* ----------------------------------------------------------------------------------- waiting */
+
+static void an_error_counts_when_it_is_the_streams(void **state)
+{
+    enum { BUSY = CUDA_ERROR_NOT_READY };
+    static const struct {
+        CUresult answers[4];
+        int asked;
+        weft_status status;
+    } cases[] = {
+        {{0}, 1, WEFT_OK},
+        {{BUSY, BUSY, 0}, 3, WEFT_OK},
+        {{ERROR, BUSY, BUSY, 0}, 4, WEFT_ERR_SYSTEM}, /* of one query: what runs is waited for */
+        {{BUSY, ERROR, ERROR}, 3, WEFT_ERR_SYSTEM},
+        {{ERROR, 0}, 2, WEFT_ERR_SYSTEM},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        forget();
+        memcpy(queries, cases[i].answers, sizeof cases[i].answers);
+        assert_int_equal(gpu_wait_stream(gpu, own, "this"), cases[i].status);
+        assert_int_equal(asked, cases[i].asked);
+        if (cases[i].status)
+            assert_non_null(strstr(base_last_error(), "cuStreamQuery on GPU 0, waiting for this"));
+    }
+}
+
+/* What is complete when an answer comes is known only if nobody else is putting something on the stream. */
+static void answers_say_what_is_complete(void **state)
+{
+    struct gpu_lane *lane = lane_of(gpu, 5);
+    uint64_t settles = 7;
+    assert_ptr_equal(lane, &gpu->lanes[1]);
+    assert_ptr_equal(lane_use_answered(lane, &settles), lane->stream);
+    assert_int_equal(settles, 1);
+    lane_used(lane, WEFT_OK);
+    lane_use_answered(lane, &settles);
+    assert_int_equal(settles, 2);
+    lane_use_answered(lane, &settles); /* the one before is not on the stream yet */
+    assert_int_equal(settles, 0);
+    assert_int_equal(lane_used(lane, WEFT_ERR_PATH), WEFT_ERR_PATH);
+}
+
+/* ------------------------------------------------------------------------------ one variable */
+
+static uint64_t load(size_t at, size_t width)
+{
+    uint64_t value = 1;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + at, GPU_ACCESS_LOAD, width, 0, 0, &value),
+                     WEFT_OK);
+    return value;
+}
+
+static void loads_take_their_part_of_a_word(void **state)
+{
+    loaded = 0x8877665544332211;
+    assert_int_equal(load(8, 8), loaded);
+    expect("L1:8+8 ");
+    assert_int_equal(load(8 + 3, 1), 0x44);
+    expect("L1:8+8 ");
+    assert_int_equal(load(16 + 2, 2), 0x4433);
+    expect("L1:16+8 ");
+    assert_int_equal(load(24 + 4, 4), 0x88776655);
+    assert_int_equal(load(24 + 7, 1), 0x88);
+    forget();
+    assert_int_equal(gpu_lane_quiet(gpu, 1), WEFT_OK); /* all of it is complete */
+    expect("");
+    uint64_t value;
+    fail_at = 1;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst, WEFT_AMO_FETCH, 8, 0, 0, &value),
+                     WEFT_ERR_SYSTEM);
+    forget();
+    writes = false; /* a value that looks like none: the end of the copy tells */
+    queries[0] = CUDA_ERROR_NOT_READY;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst, WEFT_AMO_FETCH, 8, 0, 0, &value), WEFT_OK);
+    assert_int_equal(value, gpu->lanes[1].number * 0x9e3779b97f4a7c15u);
+    expect("L1:0+8 Q1 Q1 ");
+    queries[0] = ERROR;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst, WEFT_AMO_FETCH, 8, 0, 0, &value),
+                     WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(base_last_error(), "a load on GPU 0"));
+}
+
+static void stores_have_the_width_of_the_variable(void **state)
+{
+    static const struct {
+        int op;
+        size_t width;
+        const char *calls;
+    } rows[] = {{GPU_ACCESS_STORE, 8, "V1:16=18364758544493064720 "},
+                {WEFT_AMO_SET, 4, "v1:16=76543210 "},
+                {GPU_ACCESS_STORE, 2, "P1:16+2=3210 "},
+                {GPU_ACCESS_STORE, 1, "P1:16+1=10 "}};
+    const uint64_t value = 0xfedcba9876543210;
+    for (int pageable = 0; pageable < 2; pageable++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            char wanted[80];
+            gpu->device.pageable = pageable;
+            assert_int_equal(
+                gpu_access(gpu, 1, (uintptr_t)dst + 16, rows[i].op, rows[i].width, value, 0, NULL),
+                WEFT_OK);
+            /* the value must be read before it goes */
+            snprintf(wanted, sizeof wanted, "%s%s", rows[i].calls,
+                     pageable && rows[i].width < 4 ? "Q1 " : "");
+            expect(wanted);
+        }
+    fail_at = 1; /* a store that the stream refuses goes by a copy */
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 8, 7, 0, NULL), WEFT_OK);
+    expect("V1:16=7 P1:16+8=7 Q1 ");
+    fail_at = 1;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 2, 7, 0, NULL),
+                     WEFT_ERR_SYSTEM);
+    expect("P1:16+2=7 ");
+    gpu->cuda.StreamWriteValue32 = NULL;
+    gpu->cuda.StreamWriteValue64 = NULL;
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 4, 7, 0, NULL), WEFT_OK);
+    assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 8, 7, 0, NULL), WEFT_OK);
+    expect("P1:16+4=7 Q1 P1:16+8=7 Q1 ");
+}
+
+static void atomics_are_a_kernel_that_may_answer(void **state)
+{
+    uint64_t fetched = 0;
+    char wanted[80];
+    loaded = 99;
+    for (int again = 1; again < 3; again++) {
+        assert_int_equal(gpu_access(gpu, 2, (uintptr_t)dst + 8, WEFT_AMO_CSWAP, 4, 5, 6, &fetched),
+                         WEFT_OK);
+        assert_int_equal(fetched, 99);
+        assert_int_equal(gpu->lanes[2].number, again);
+        snprintf(wanted, sizeof wanted, "K2:8+4,%d,5,6,answers ", (int)WEFT_AMO_CSWAP);
+        expect(wanted);
+    }
+    assert_int_equal(gpu_lane_quiet(gpu, 2), WEFT_OK);
+    expect("");
+    assert_int_equal(gpu_access(gpu, 2, (uintptr_t)dst + 8, WEFT_AMO_ADD, 8, 5, 0, NULL), WEFT_OK);
+    assert_int_equal(gpu->lanes[2].number, 2);
+    snprintf(wanted, sizeof wanted, "K2:8+8,%d,5,0 ", (int)WEFT_AMO_ADD);
+    expect(wanted);
+    assert_int_equal(gpu_lane_quiet(gpu, 2), WEFT_OK); /* without an answer it is waited for */
+    expect("Q2 ");
+    fail_at = 1;
+    fetched = 7;
+    assert_int_equal(gpu_access(gpu, 2, (uintptr_t)dst, WEFT_AMO_FETCH_ADD, 8, 5, 0, &fetched),
+                     WEFT_ERR_SYSTEM);
+    assert_int_equal(fetched, 7);
+    forget();
+    locked_out = true;
+    assert_int_equal(gpu_access(gpu, 2, (uintptr_t)dst, WEFT_AMO_ADD, 8, 5, 0, NULL),
+                     WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_signal(gpu, 2, (uintptr_t)dst, 5, WEFT_SIGNAL_SET), WEFT_ERR_SYSTEM);
+    expect("");
+}
+
+static void signals_are_stored_or_added_by_a_kernel(void **state)
+{
+    char wanted[80];
+    assert_int_equal(gpu_signal(gpu, 3, (uintptr_t)dst + 24, 5, WEFT_SIGNAL_SET), WEFT_OK);
+    expect("V3:24=5 ");
+    assert_int_equal(gpu_signal(gpu, 3, (uintptr_t)dst + 24, 5, WEFT_SIGNAL_ADD), WEFT_OK);
+    snprintf(wanted, sizeof wanted, "N3:24,5,%d ", (int)WEFT_SIGNAL_ADD);
+    expect(wanted);
+    fail_at = 1;
+    assert_int_equal(gpu_signal(gpu, 3, (uintptr_t)dst + 24, 5, WEFT_SIGNAL_SET), WEFT_OK);
+    snprintf(wanted, sizeof wanted, "V3:24=5 N3:24,5,%d ", (int)WEFT_SIGNAL_SET);
+    expect(wanted);
+    fail_at = 1;
+    assert_int_equal(gpu_signal(gpu, 3, (uintptr_t)dst + 24, 5, WEFT_SIGNAL_ADD), WEFT_ERR_SYSTEM);
+}
+
+/* While the kernel of an earlier wait is queued still, the copy engine looks once. */
+static void waits_look_by_a_copy_meanwhile(void **state)
+{
+    static const struct {
+        uint64_t loaded;
+        size_t width;
+        bool is_signed;
+        weft_cmp cmp;
+        int64_t value;
+        uint64_t seen;
+        bool met;
+    } rows[] = {{0xfffe, 2, true, WEFT_LT, 0, (uint64_t)-2, true},
+                {0xfffe, 2, false, WEFT_LT, 0, 0xfffe, false},
+                {0xfffe, 2, false, WEFT_GT, 0xfffd, 0xfffe, true},
+                {0x7ffe, 2, true, WEFT_EQ, 0x7ffe, 0x7ffe, true},
+                {0x80000000, 4, true, WEFT_LE, -1, (uint64_t)INT32_MIN, true},
+                {1ull << 63, 8, true, WEFT_GE, 0, 1ull << 63, false},
+                {1ull << 63, 8, false, WEFT_GE, 5, 1ull << 63, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t seen = 5;
+        bool met = !rows[i].met;
+        loaded = rows[i].loaded;
+        queries[0] = CUDA_ERROR_NOT_READY;
+        assert_int_equal(gpu_wait_slice(gpu, (uintptr_t)dst + 8, rows[i].width, rows[i].is_signed,
+                                        rows[i].cmp, rows[i].value, 1000, &seen, &met),
+                         WEFT_OK);
+        assert_int_equal(seen, rows[i].seen);
+        assert_int_equal(met, rows[i].met);
+        char wanted[80];
+        snprintf(wanted, sizeof wanted, "Q70 L60:8+%zu Q60 ", rows[i].width);
+        expect(wanted);
+    }
+    uint64_t seen;
+    bool met = true;
+    queries[0] = CUDA_ERROR_NOT_READY;
+    fail_at = 2;
+    loaded = 0;
+    assert_int_equal(gpu_wait_slice(gpu, (uintptr_t)dst, 8, false, WEFT_EQ, 0, 1000, &seen, &met),
+                     WEFT_ERR_SYSTEM);
+    assert_false(met);
+}
+
+int main(void)
+{
+#define ENGINES(name) cmocka_unit_test_setup_teardown(name, set_up_engines, close_engines)
+#define TEST(name)    cmocka_unit_test_setup(name, set_up)
+    const struct CMUnitTest tests[] = {
+        TEST(a_part_goes_by_each_gpu),
+        TEST(a_part_that_fails_ends_the_copy),
+        TEST(several_ways_are_wanted_or_not),
+        TEST(large_copies_to_a_peer_are_dealt_out),
+        ENGINES(copies_are_a_batch_where_the_driver_takes_one),
+        ENGINES(default_streams_have_no_batch),
+        ENGINES(copies_fork_and_join),
+        ENGINES(many_copies_take_turns),
+        ENGINES(a_full_table_of_orders_is_no_error),
+        ENGINES(captures_have_their_own_streams),
+        ENGINES(a_fork_that_fails_is_over_on_return),
+        ENGINES(a_batch_has_a_limit),
+        TEST(large_copies_take_all_streams),
+        TEST(a_copy_that_fails_is_told),
+        TEST(without_a_context_nothing_is_done),
+        TEST(memory_is_cleared_or_given_back),
+        TEST(threads_take_what_they_like),
+        TEST(few_words_are_stored),
+        TEST(copies_end_where_a_registration_does),
+        TEST(events_are_used_again),
+        TEST(fewer_events_do),
+        TEST(stores_are_marked_by_a_word),
+        TEST(stores_that_are_refused_are_the_callers),
+        TEST(memory_is_words_where_it_is_aligned),
+        TEST(an_error_counts_when_it_is_the_streams),
+        TEST(answers_say_what_is_complete),
+        TEST(loads_take_their_part_of_a_word),
+        TEST(stores_have_the_width_of_the_variable),
+        TEST(atomics_are_a_kernel_that_may_answer),
+        TEST(signals_are_stored_or_added_by_a_kernel),
+        TEST(waits_look_by_a_copy_meanwhile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
