@@ -183,6 +183,12 @@ static void first_packets(void **state)
     assert_int_not_equal(here.psn, 0);
     assert_int_not_equal(here.psn, here.peer_psn);
     assert_true(here.psn <= 0xffffff);
+    /* Both follow from the seed by SplitMix64, the port from both numbers: the same at every PE. */
+    assert_int_equal(here.psn, 0xfdee78);
+    assert_int_equal(here.peer_psn, 0xa07943);
+    assert_int_equal(here.sport, 0xd090);
+    assert_int_equal(there.sport, 0xe7a6);
+    assert_int_equal(gda_ends_of(&ends[0], 0x123456, 1, 0xabcdef).sport, 0xf39c);
     assert_int_not_equal(gda_ends_of(&ends[0], 71, 1, 90).psn, here.psn);
     seeds[0]++;
     assert_int_not_equal(gda_ends_of(&ends[0], 70, 1, 90).psn, here.psn);
