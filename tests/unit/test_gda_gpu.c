@@ -3,6 +3,7 @@
  * tables that device code reads. Host memory stands for the GPU's, and no adapter runs. */
 #include "gpu/gpu.h"
 #include "path/gda.h"
+#include "unit/own_memory.h"
 
 #include "base/config.h"
 #include "base/status.h"
@@ -53,7 +54,7 @@ weft_status __wrap_gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address
     (void)gpu;
     if (fails())
         return base_fail(WEFT_ERR_NO_MEMORY, "no GPU memory");
-    *address = (uintptr_t)calloc(1, bytes + 64);
+    *address = (uintptr_t)__real_calloc(1, bytes + 64);
     allocated++;
     return WEFT_OK;
 }
@@ -63,7 +64,7 @@ void __wrap_gpu_free(struct gpu *gpu, CUdeviceptr address)
 {
     (void)gpu;
     allocated -= address != 0;
-    free((void *)(uintptr_t)address);
+    __real_free((void *)(uintptr_t)address);
 }
 
 weft_status __wrap_gpu_fill(struct gpu *gpu, void *address, unsigned char value, size_t bytes);
@@ -449,6 +450,7 @@ weft_status __real_gda_open_far(struct gda *of, char *lacks, size_t bytes);
 weft_status __wrap_gda_open_far(struct gda *of, char *lacks, size_t bytes);
 weft_status __wrap_gda_open_far(struct gda *of, char *lacks, size_t bytes)
 {
+    memset(lacks, 'x', bytes);
     if (far_queues == REAL)
         return __real_gda_open_far(of, lacks, bytes);
     snprintf(lacks, bytes, "none in this test");
@@ -461,6 +463,7 @@ weft_status __real_gda_open_cuda(struct gda *of, char *lacks, size_t bytes);
 weft_status __wrap_gda_open_cuda(struct gda *of, char *lacks, size_t bytes);
 weft_status __wrap_gda_open_cuda(struct gda *of, char *lacks, size_t bytes)
 {
+    memset(lacks, 'x', bytes);
     if (device_code)
         return __real_gda_open_cuda(of, lacks, bytes);
     snprintf(lacks, bytes, "no device code in this test");
@@ -537,6 +540,7 @@ static int setup(void **state)
     for (int i = 0; i < COUNT; i++) {
         queues[i].ring.record = (uint32_t *)(void *)(area + i * GDA_PAGE + 4);
         queues[i].ring.doorbell = &registers[i];
+        queues[i].done = 9; /* of the host */
         links[i].adapter = &adapters.one[i % EACH % ADAPTERS];
     }
     for (uint32_t i = 0; i < ADAPTERS * CHUNKS; i++)
@@ -546,6 +550,7 @@ static int setup(void **state)
     for (uint32_t i = 0; i < PES * SEG_COUNT; i++)
         host_bases[i] = 0x10000 * ((uint64_t)i + 1);
     maps[ME][SEG_HEAP] = area + 64;
+    live_memory = memory_calls = memory_fails_at = 0;
     return 0;
 }
 
@@ -556,7 +561,9 @@ static void end(void)
     if (gda.far != &fake_far)
         gda_close_far(&gda);
     gda_free_gpu(&gda);
+    gda_free_gpu(&gda);
     assert_null(gda.gpu);
+    assert_int_equal(live_memory, 0);
     assert_int_equal(live_regions | live_umems | live_links | allocated | bells, 0);
     for (int i = 0; i < export_count && i < 64; i++)
         assert_int_equal(fcntl(exported[i], F_GETFD), -1);
@@ -702,6 +709,44 @@ static void registered_by_address(void **state)
     end();
 }
 
+/* One registration fails, whichever it is: the memory has no keys. */
+static void every_registration_fails(void **state)
+{
+    for (int i = 1; i <= 2 * 2 * ADAPTERS; i++) {
+        setup(state);
+        far_queues = FAKE;
+        no_address = true;
+        fails_at = i;
+        assert_int_equal(begin(), WEFT_ERR_NO_PATH);
+        assert_int_equal(calls, (i - 1) / (2 * ADAPTERS) * 2 * ADAPTERS + (i - 1) % 4 + 1);
+        end();
+    }
+}
+
+/* Whatever private memory is missing: the PE says so, or has its queues elsewhere, and gives back the rest. */
+static void memory_is_missing(void **state)
+{
+    for (int way = 0; way < 2; way++)
+        for (int call = 1;; call++) {
+            setup(state);
+            far_queues = REAL;
+            device_code = way == 1;
+            memory_fails_at = call;
+            weft_status status = begin();
+            if (!status && gda.cuda)
+                status = gda_tell_cuda(&gda, &(struct weft_dev){0});
+            bool ended = memory_calls < call;
+            if (!ended)
+                assert_true(status == WEFT_ERR_NO_MEMORY ||
+                            (!status && (gda.gpu->why_host[0] || gda.gpu->why_proxy[0])));
+            memory_fails_at = 0;
+            end();
+            if (ended)
+                break;
+            assert_in_range(call, 1, 40);
+        }
+}
+
 /* In what order the GPU sees what adapters write. */
 static void writes_are_flushed(void **state)
 {
@@ -741,6 +786,8 @@ static void the_other_pe_fails(void **state)
     assert_int_equal(begin(), WEFT_OK);
     const int steps = agreements, gathered = gathers;
     end();
+    assert_int_equal(steps, 8); /* beginning 2, heap 1, each allocation 2, end 1 */
+    assert_int_equal(gathered, 3);
     for (int i = 1; i <= steps; i++) {
         setup(state);
         disagrees_at = i;
@@ -787,6 +834,7 @@ static void queues_in_gpu_memory(void **state)
         assert_ptr_equal(connected[i].peer, &addresses[pe * ADAPTERS + a]);
     }
     assert_int_equal(my_row[0], 1);
+    assert_int_equal(agreements, 10);
     for (int a = 0; a < ADAPTERS; a++) {
         assert_true(regions[a].dmabuf);
         assert_int_equal(regions[a].address, far->area);
@@ -859,6 +907,12 @@ static void no_queues_in_gpu_memory(void **state)
             fail_msg("row %zu told of queues", i);
         end();
     }
+    setup(state); /* the GPU rings those of another device itself */
+    far_queues = REAL;
+    doorbells_of_device = true;
+    assert_int_equal(begin(), WEFT_OK);
+    assert_non_null(gda.far);
+    end();
     setup(state); /* a thread that can ring them */
     setenv("WEFT_GDA_DOORBELL", "cpu", 1);
     config_reset();
@@ -1011,7 +1065,9 @@ static void tables_of_device_code(void **state)
         }
         calls = 0;
         fails_at = 1;
+        queues[COUNT - 1].done = 17;
         assert_int_equal(gda_read_cuda(&gda), WEFT_ERR_TIMEOUT);
+        assert_int_equal(queues[COUNT - 1].done, 17);
         end();
     }
 }
@@ -1154,6 +1210,8 @@ int main(void)
         cmocka_unit_test(allocations_have_keys),
         cmocka_unit_test_setup(allocations_come_and_go, setup),
         cmocka_unit_test_setup(registered_by_address, setup),
+        cmocka_unit_test(every_registration_fails),
+        cmocka_unit_test(memory_is_missing),
         cmocka_unit_test_setup(writes_are_flushed, setup),
         cmocka_unit_test_setup(the_other_pe_fails, setup),
         cmocka_unit_test_setup(queues_in_gpu_memory, setup),

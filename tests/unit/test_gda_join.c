@@ -2,6 +2,7 @@
 /* What a PE of path gda makes at two adapters, tells the other PEs and takes from what they tell: memory and its keys,
  * queues in their area, connections. Every call of the adapters' library can fail, and all that was made is undone. */
 #include "path/gda.h"
+#include "unit/own_memory.h"
 
 #include "base/config.h"
 #include "base/status.h"
@@ -33,41 +34,6 @@ enum {
 };
 
 /* -------------------------------------------------------------------------------- own memory */
-
-static int live_memory, memory_calls, memory_fails_at; /* 0: there is enough */
-
-static bool is_missing(void)
-{
-    return ++memory_calls == memory_fails_at;
-}
-
-void *__real_calloc(size_t count, size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    void *made = is_missing() ? NULL : __real_calloc(count, bytes);
-    live_memory += made != NULL;
-    return made;
-}
-
-void *__real_aligned_alloc(size_t alignment, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
-{
-    void *made = is_missing() ? NULL : __real_aligned_alloc(alignment, bytes);
-    if (made)
-        memset(made, 0xa5, bytes);
-    live_memory += made != NULL;
-    return made;
-}
-
-void __real_free(void *memory);
-void __wrap_free(void *memory);
-void __wrap_free(void *memory)
-{
-    live_memory -= memory != NULL;
-    __real_free(memory);
-}
 
 void *__real_mmap(void *at, size_t bytes, int access, int flags, int fd, off_t offset);
 void *__wrap_mmap(void *at, size_t bytes, int access, int flags, int fd, off_t offset);
