@@ -294,6 +294,8 @@ static void gets_are_bounded(void **context)
         assert_memory_equal(got(++number, 64, BYTES) + 1, end.heap + 64, BYTES);
     assert_int_equal(got(++number, END_HEAP_BYTES - BYTES, BYTES)->status, WEFT_OK);
     for (int i = 0; i < 8; i++) {
+        for (struct net_message *used = end.net.free_messages; used; used = used->next)
+            memset(used->bytes, 0xa5, sizeof used->bytes);
         const struct net_result *beyond = got(++number, END_HEAP_BYTES - BYTES + 1, BYTES);
         assert_int_equal(beyond->status, WEFT_ERR_ADDRESS);
         assert_int_equal(beyond->token, 9);
