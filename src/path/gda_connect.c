@@ -220,13 +220,16 @@ static weft_status own_mac(const struct gda_adapter *adapter, struct gda_address
     struct mlx5dv_ah out = {0};
     struct mlx5dv_obj object = {.ah = {.out = &out}};
     object.ah.in = lib->verbs.create_ah ? lib->verbs.create_ah(adapter->pd, &attr) : NULL;
-    if (!object.ah.in || lib->dv.init_obj(&object, MLX5DV_OBJ_AH) || !out.av)
-        return base_fail(WEFT_ERR_SYSTEM,
-                         "path gda: ibv_create_ah on %s, which is to tell its MAC: %s",
-                         adapter->name, strerror(errno));
-    memcpy(address->mac, out.av->rmac, sizeof address->mac);
-    lib->verbs.destroy_ah(object.ah.in);
-    return WEFT_OK;
+    bool known = object.ah.in && !lib->dv.init_obj(&object, MLX5DV_OBJ_AH) && out.av;
+    int error = errno;
+    if (known)
+        memcpy(address->mac, out.av->rmac, sizeof address->mac);
+    if (object.ah.in)
+        lib->verbs.destroy_ah(object.ah.in);
+    return known ? WEFT_OK
+                 : base_fail(WEFT_ERR_SYSTEM,
+                             "path gda: ibv_create_ah on %s, which is to tell its MAC: %s",
+                             adapter->name, strerror(error));
 }
 
 static weft_status tell_address(const struct gda_adapter *adapter, struct gda_address *address)

@@ -24,7 +24,7 @@ enum { RING_AUTO, RING_GPU, RING_CPU };
 struct gda_cuda {
     uint32_t count;    /* queues of device code */
     CUdeviceptr *seen; /* [count] where the GPU finds each doorbell */
-    uint32_t by_register, by_memory, by_thread;
+    uint32_t by_register, by_thread;
     char refused[160]; /* why not all are rung by the GPU */
     struct gda_bell *bell;
     CUdeviceptr queues, marks, busy, used; /* in the GPU's memory; 0: nobody has asked yet */
@@ -78,7 +78,6 @@ static weft_status make_doorbell(struct gda *gda, uint32_t i)
                                           sizeof(uint64_t), &cuda->seen[i], &kind);
     if (!status) {
         cuda->by_register += kind == GPU_REGISTER_DEVICE;
-        cuda->by_memory += kind == GPU_REGISTER_MEMORY;
         return WEFT_OK;
     }
     snprintf(cuda->refused, sizeof cuda->refused, "%.150s", base_last_error());
@@ -102,7 +101,7 @@ void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes)
         snprintf(text, bytes, "the GPU rings doorbells%s",
                  cuda->by_register ? "" : " in plain memory");
     size_t used = strlen(text);
-    if (cuda && used < bytes)
+    if (cuda)
         snprintf(text + used, bytes - used, "; queues in %s%.100s",
                  gda->far ? "GPU memory" : "host memory: ", gda->far ? "" : gda->gpu->why_host);
 }

@@ -268,7 +268,7 @@ static weft_status take_own(struct finding *finding, const struct gda_candidates
     return WEFT_OK;
 }
 
-/* All PEs that have any take as many. *least: a PE that has no more. */
+/* All PEs that have any take as many. *least: a PE that has no more, where that is not this one. */
 static weft_status take_as_many(struct finding *finding, int *least)
 {
     const struct path_world *world = finding->world;
@@ -281,8 +281,7 @@ static weft_status take_as_many(struct finding *finding, int *least)
     for (int pe = 0; pe < world->npes && !status; pe++)
         if (gda_count_fault(counts[pe]))
             status = gda_refuse(pe, gda_count_fault(counts[pe]));
-    *least = world->pe;
-    for (int pe = 0; pe < world->npes && !status && mine; pe++)
+    for (int pe = 0; pe < world->npes && !status; pe++)
         if (counts[pe] && counts[pe] < mine) {
             mine = counts[pe];
             *least = pe;

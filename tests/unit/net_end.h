@@ -13,7 +13,7 @@
 enum {
     END_PES = 3,
     END_RAILS = 3,
-    END_HEAP_BYTES = 4096,
+    END_HEAP_BYTES = 20480, /* gets of it take several messages */
     END_RECEIVES = 4,
     END_SENT = 512,
     END_REQUESTS = 5, /* that this end has sent to each peer */

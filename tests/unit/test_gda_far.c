@@ -17,7 +17,7 @@ weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const voi
                             size_t bytes, enum gpu_manner manner);
 
 static uint64_t entries[STEPS_MOST][2]; /* what is seen, look by look; the last word tells */
-static int looks, steps, fails_at;
+static int looks, steps, ends, fails_at, copy_fails_at;
 static uint64_t page[2];
 
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
@@ -27,7 +27,7 @@ weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const voi
     assert_int_equal(bytes, sizeof page);
     assert_in_range(looks, 0, STEPS_MOST - 1);
     memcpy(dst, entries[looks++], bytes);
-    return WEFT_OK;
+    return looks == copy_fails_at ? WEFT_ERR_SYSTEM : WEFT_OK;
 }
 
 static weft_status step(struct path_wait *wait, uint64_t seen)
@@ -38,6 +38,7 @@ static weft_status step(struct path_wait *wait, uint64_t seen)
 
 static void end(struct path_wait *wait)
 {
+    ends++;
 }
 
 /* The last word of an entry: opcode in the highest four bits, the index above the lower half, its high byte first. */
@@ -57,8 +58,10 @@ static weft_status await(uint64_t known, uint64_t target)
     links[QUEUE].adapter = &adapter;
     there[QUEUE].completion = &page[1];
     queues[QUEUE].done = known;
-    looks = steps = 0;
-    return gda_await_far(&gda, QUEUE, target);
+    looks = steps = ends = 0;
+    weft_status status = gda_await_far(&gda, QUEUE, target);
+    assert_int_equal(ends, 1);
+    return status;
 }
 
 static void until_all_is_complete(void **state)
@@ -99,12 +102,29 @@ static void until_the_wait_ends(void **state)
     assert_int_equal(looks, 2);
 }
 
+/* A copy that fails ends the wait, even where it brings what was waited for. */
+static void until_the_gpu_fails(void **state)
+{
+    fails_at = 0;
+    for (copy_fails_at = 1; copy_fails_at <= 3; copy_fails_at++)
+        for (int done = 0; done <= 1; done++) {
+            for (int i = 0; i < STEPS_MOST; i++)
+                entries[i][1] = entry(WEFT_DEV_GDA_CQE_NONE, 0);
+            if (done)
+                entries[copy_fails_at - 1][1] = entry(WEFT_DEV_GDA_CQE_OK, 9);
+            assert_int_equal(await(0, 10), WEFT_ERR_SYSTEM);
+            assert_int_equal(looks, copy_fails_at);
+        }
+    copy_fails_at = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(until_all_is_complete),
         cmocka_unit_test(until_it_fails),
         cmocka_unit_test(until_the_wait_ends),
+        cmocka_unit_test(until_the_gpu_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

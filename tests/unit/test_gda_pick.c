@@ -14,8 +14,8 @@
 enum { PES = 16 };
 
 struct job {
-    struct gda_candidates all[PES];
-    int node_of[PES], npes;
+    struct gda_candidates all[PES + 1];
+    int node_of[PES + 1], npes;
 };
 
 /* PEs are apart by '/', nodes by "//", adapters by a blank. */
@@ -37,6 +37,18 @@ static void read_job(const char *text, int wanted, struct job *job)
             (struct gda_candidate){(uint64_t)text[0], (uint32_t)(text[1] - '0')};
         text += 2 + (text[2] == ' ');
     }
+}
+
+/* Behind the last PE is another of its node that is as near to every adapter as can be, and behind the last
+ * adapter of each PE another that is nearer: neither counts. */
+static void add_what_does_not_count(struct job *job)
+{
+    struct gda_candidates *behind = &job->all[job->npes];
+    job->node_of[job->npes] = job->node_of[job->npes - 1];
+    for (int i = 0; i < 10; i++)
+        behind->list[behind->count++] = (struct gda_candidate){(uint64_t) "abcdefghij"[i], 0};
+    for (int pe = 0; pe < job->npes; pe++)
+        job->all[pe].list[job->all[pe].count] = (struct gda_candidate){'a', 0};
 }
 
 static const struct row {
@@ -78,6 +90,7 @@ static void the_rows(void **state)
         struct job job;
         char text[64] = "", *at = text;
         read_job(rows[i].could, rows[i].wanted, &job);
+        add_what_does_not_count(&job);
         for (int pe = 0; pe < job.npes; pe++) {
             struct gda_picked picked;
             gda_pick(job.all, job.node_of, job.npes, pe, &picked);

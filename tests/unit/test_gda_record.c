@@ -63,6 +63,8 @@ static void lengths(void **state)
     assert_int_equal(gda_record_bytes(&odd), sizeof(struct gda_record) + 12 * sizeof(uint32_t));
     odd.chunks = 5;
     assert_int_equal(gda_record_bytes(&odd), sizeof(struct gda_record) + 14 * sizeof(uint32_t));
+    odd.chunks = 3;
+    assert_int_equal(gda_record_bytes(&odd), sizeof(struct gda_record) + 12 * sizeof(uint32_t));
 }
 
 static void addresses(void **state)
@@ -108,6 +110,8 @@ static void places_and_numbers(void **state)
     assert_null(fault());
     told.record.bases[0]++;
     assert_string_equal(fault(), "memory at addresses that do not exist");
+    assert_null(gda_window_fault(4096, 0));
+    assert_non_null(gda_window_fault(0, 0));
     setup(state);
     told.record.bases[2] = 0;
     assert_string_equal(fault(), "memory at addresses that do not exist");
@@ -127,31 +131,37 @@ static void candidates(void **state)
     (void)state;
     assert_null(gda_candidates_fault(&c));
     c.list[0].near = 4;
-    assert_non_null(gda_candidates_fault(&c));
+    assert_string_equal(gda_candidates_fault(&c),
+                        "adapters that are not in the order of their distance");
     c.list[0].near = 3; /* as near as the second */
     assert_null(gda_candidates_fault(&c));
     c.list[1].near = 16;
     assert_null(gda_candidates_fault(&c));
     c.list[1].near = 17;
-    assert_non_null(gda_candidates_fault(&c));
+    assert_string_equal(gda_candidates_fault(&c),
+                        "adapters that are not in the order of their distance");
     c.list[1].near = 3;
     c.list[0].near = 17;
-    assert_non_null(gda_candidates_fault(&c));
+    assert_string_equal(gda_candidates_fault(&c),
+                        "adapters that are not in the order of their distance");
     c.list[0].near = 3;
     c.wanted = 3;
-    assert_non_null(gda_candidates_fault(&c));
+    assert_string_equal(gda_candidates_fault(&c), "fewer adapters than it wants");
     c.wanted = -1;
-    assert_non_null(gda_candidates_fault(&c));
+    assert_string_equal(gda_candidates_fault(&c), "a number of adapters that does not exist");
     c = (struct gda_candidates){.count = 1, .wanted = 1, .list = {{1, 17}}};
-    assert_non_null(gda_candidates_fault(&c));
+    assert_string_equal(gda_candidates_fault(&c),
+                        "adapters that are not in the order of their distance");
     c = (struct gda_candidates){.count = GDA_CANDIDATES, .wanted = GDA_ADAPTERS_MOST};
     assert_null(gda_candidates_fault(&c));
     c.wanted++;
-    assert_non_null(gda_candidates_fault(&c));
+    assert_string_equal(gda_candidates_fault(&c), "a number of adapters that does not exist");
     c = (struct gda_candidates){.count = GDA_CANDIDATES + 1};
-    assert_non_null(gda_candidates_fault(&c));
+    assert_string_equal(gda_candidates_fault(&c), "a number of adapters that does not exist");
     c = (struct gda_candidates){.count = -1};
-    assert_non_null(gda_candidates_fault(&c));
+    assert_string_equal(gda_candidates_fault(&c), "a number of adapters that does not exist");
+    c = (struct gda_candidates){.count = 1}; /* as many as its share */
+    assert_null(gda_candidates_fault(&c));
     c = (struct gda_candidates){.wanted = 2}; /* it has none */
     assert_null(gda_candidates_fault(&c));
     assert_null(gda_count_fault(GDA_ADAPTERS_MOST));
@@ -173,6 +183,12 @@ static void first_packets(void **state)
     assert_int_not_equal(here.psn, 0);
     assert_int_not_equal(here.psn, here.peer_psn);
     assert_true(here.psn <= 0xffffff);
+    /* Both follow from the seed by SplitMix64, the port from both numbers: the same at every PE. */
+    assert_int_equal(here.psn, 0xfdee78);
+    assert_int_equal(here.peer_psn, 0xa07943);
+    assert_int_equal(here.sport, 0xd090);
+    assert_int_equal(there.sport, 0xe7a6);
+    assert_int_equal(gda_ends_of(&ends[0], 0x123456, 1, 0xabcdef).sport, 0xf39c);
     assert_int_not_equal(gda_ends_of(&ends[0], 71, 1, 90).psn, here.psn);
     seeds[0]++;
     assert_int_not_equal(gda_ends_of(&ends[0], 70, 1, 90).psn, here.psn);

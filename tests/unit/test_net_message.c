@@ -271,24 +271,88 @@ static void answers_of_atomics_hold_no_stack(void **context)
     }
 }
 
+/* The answer to a get of `bytes` bytes at `offset` of the heap. */
+static const struct net_result *got(uint64_t number, size_t offset, uint32_t bytes)
+{
+    const struct net_wanted wanted = {.token = 9, .bytes = bytes};
+    begin_message(&end, 1, number, 0);
+    add((struct net_record){.kind = NET_GET, .segment = SEG_HEAP, .offset = offset}, &wanted,
+        sizeof wanted);
+    feed(&end);
+    const struct net_record *record = (const void *)(sent + sizeof(struct net_head));
+    assert_int_equal(record->kind, NET_DATA);
+    return (const void *)(record + 1);
+}
+
+/* A get beyond the limit is refused as such, and no answer has bytes of an earlier message. */
 static void gets_are_bounded(void **context)
 {
     (void)context;
-    const struct net_wanted much = {.token = 9, .bytes = UINT32_MAX},
-                            beyond = {.token = 9, .bytes = END_HEAP_BYTES + 1};
-    begin_message(&end, 1, 1, 0);
-    add((struct net_record){.kind = NET_GET, .segment = SEG_HEAP}, &much, sizeof much);
-    feed(&end);
-    assert_int_equal(sent_messages, 1);
-    begin_message(&end, 1, 2, 0);
-    add((struct net_record){.kind = NET_GET, .segment = SEG_HEAP}, &beyond, sizeof beyond);
-    feed(&end);
-    assert_int_equal(sent_messages, 2);
-    const struct net_record *record = (const void *)(sent + sizeof(struct net_head));
+    enum { LIMIT = 256 << 10, BYTES = 200 };
+    uint64_t number = 0;
+    for (int i = 0; i < 8; i++) /* messages that are used again hold these bytes */
+        assert_memory_equal(got(++number, 64, BYTES) + 1, end.heap + 64, BYTES);
+    assert_int_equal(got(++number, END_HEAP_BYTES - BYTES, BYTES)->status, WEFT_OK);
+    for (int i = 0; i < 8; i++) {
+        for (struct net_message *used = end.net.free_messages; used; used = used->next)
+            memset(used->bytes, 0xa5, sizeof used->bytes);
+        const struct net_result *beyond = got(++number, END_HEAP_BYTES - BYTES + 1, BYTES);
+        assert_int_equal(beyond->status, WEFT_ERR_ADDRESS);
+        assert_int_equal(beyond->token, 9);
+        for (int k = 0; k < BYTES; k++)
+            assert_int_equal(((const unsigned char *)(beyond + 1))[k], 0);
+    }
+    assert_int_equal(sent_messages, number);
+    const struct {
+        uint32_t bytes;
+        weft_status status;
+        uint64_t token;
+    } rows[] = {{LIMIT, WEFT_ERR_ADDRESS, 9},
+                {LIMIT + 1, WEFT_ERR_ARGUMENT, 0},
+                {UINT32_MAX, WEFT_ERR_ARGUMENT, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct net_result *result = got(++number, END_HEAP_BYTES - 8, rows[i].bytes);
+        assert_int_equal(result->status, rows[i].status);
+        assert_int_equal(result->token, rows[i].token);
+        assert_int_equal(sent_messages, number);
+    }
+}
+
+static unsigned char whole[END_HEAP_BYTES];
+static size_t whole_bytes;
+
+/* Answers in the order in which they come: each says where its bytes belong. */
+static void look_at_answer(struct net_end *end, const unsigned char *bytes, size_t count)
+{
+    const struct net_record *record = (const void *)(bytes + sizeof(struct net_head));
     const struct net_result *result = (const void *)(record + 1);
-    assert_int_equal(result->status, WEFT_ERR_ADDRESS);
-    for (uint32_t i = 0; i < record->bytes; i++) /* nothing of an earlier message */
-        assert_int_equal(((const unsigned char *)(result + 1))[i], 0);
+    look(end, bytes, count);
+    assert_int_equal(record->kind, NET_DATA);
+    assert_int_equal(result->token, 9);
+    assert_int_equal(result->position, whole_bytes);
+    assert_in_range(whole_bytes + record->bytes, 1, sizeof whole);
+    memcpy(whole + whole_bytes, result + 1, record->bytes);
+    whole_bytes += record->bytes;
+}
+
+/* A get that takes several messages gives all bytes in order, and not one more. */
+static void long_gets_come_in_order(void **context)
+{
+    (void)context;
+    enum {
+        MOST = NET_MESSAGE_BYTES - sizeof(struct net_head) - sizeof(struct net_record) -
+               sizeof(struct net_result)
+    };
+    const uint32_t lengths[] = {MOST - 1, MOST, MOST + 1, 2 * MOST, END_HEAP_BYTES - 3};
+    const uint64_t messages[] = {1, 1, 2, 2, 3};
+    end.look = look_at_answer;
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        sent_messages = whole_bytes = 0;
+        assert_int_equal(got(i + 1, 3, lengths[i])->status, WEFT_OK);
+        assert_int_equal(whole_bytes, lengths[i]);
+        assert_memory_equal(whole, end.heap + 3, lengths[i]);
+        assert_int_equal(sent_messages, messages[i]);
+    }
 }
 
 /* Chunks that are not there: 2^40 chunks of 16 MiB come to 0 bytes again. */
@@ -722,6 +786,7 @@ int main(void)
         CASE(early_messages_are_bounded),
         CASE(answers_of_atomics_hold_no_stack),
         CASE(gets_are_bounded),
+        CASE(long_gets_come_in_order),
         CASE(chunks_that_are_not_there),
         CASE(keys_are_random),
         CASE(answers_are_of_the_one_asked),
