@@ -253,8 +253,22 @@ static inline void end_feed(struct net_end *end, const void *bytes, size_t count
         abort();
 }
 
+/* An end with nothing under way: what end_open() asked for is forgotten, and peers have done all requests. */
+static inline void end_open_idle(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES])
+{
+    end_open(end, key, 8);
+    net_cancel_answer(&end->net, end->token);
+    for (int pe = 1; pe < END_PES; pe++) {
+        net_forget_kept(&end->net, &end->peers[pe]);
+        end->peers[pe].done = end->peers[pe].asked = END_REQUESTS;
+        end->channels[pe] = (struct net_channel){0};
+    }
+}
+
 static void end_shut(struct net_end *end)
 {
+    for (int pe = 0; pe < END_PES; pe++)
+        net_forget_kept(&end->net, &end->peers[pe]);
     net_stripe_close(&end->net);
     net_stage_free(&end->net);
     for (int i = 0; i < END_RAILS; i++)

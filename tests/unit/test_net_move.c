@@ -72,7 +72,6 @@ static int open_end(void **context)
 static int shut_end(void **context)
 {
     (void)context;
-    net_forget_kept(&end.net, peer);
     end_shut(&end);
     return 0;
 }

@@ -61,13 +61,7 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
 static int open_end(void **context)
 {
     (void)context;
-    end_open(&end, key, 8);
-    net_cancel_answer(&end.net, end.token);
-    for (int pe = 1; pe < END_PES; pe++) {
-        net_forget_kept(&end.net, &end.peers[pe]);
-        end.peers[pe].done = end.peers[pe].asked = END_REQUESTS;
-        end.channels[pe] = (struct net_channel){0};
-    }
+    end_open_idle(&end, key);
     end.state.touched_count = 0;
     end.look = look;
     end.world.wait_end = count_end;
@@ -82,8 +76,6 @@ static int open_end(void **context)
 static int shut_end(void **context)
 {
     (void)context;
-    for (int pe = 0; pe < END_PES; pe++)
-        net_forget_kept(&end.net, &end.peers[pe]);
     end_shut(&end);
     return 0;
 }

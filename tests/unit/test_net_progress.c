@@ -122,15 +122,9 @@ static void count_end(struct path_wait *wait)
 static int open_end(void **context)
 {
     (void)context;
-    end_open(&end, key, 8);
-    net_cancel_answer(&end.net, end.token);
+    end_open_idle(&end, key);
     peer = &end.peers[1];
     channel = &end.channels[1];
-    for (int pe = 1; pe < END_PES; pe++) {
-        net_forget_kept(&end.net, &end.peers[pe]);
-        end.peers[pe].done = end.peers[pe].asked = END_REQUESTS;
-        end.channels[pe] = (struct net_channel){0};
-    }
     memset(queues, 0, sizeof queues);
     for (int i = 0; i <= END_RAILS; i++) {
         queues[i].cq.ops = &queue_ops;
@@ -150,8 +144,6 @@ static int open_end(void **context)
 static int shut_end(void **context)
 {
     (void)context;
-    for (int pe = 0; pe < END_PES; pe++)
-        net_forget_kept(&end.net, &end.peers[pe]);
     pthread_mutex_unlock(&end.net.lock);
     pthread_mutex_destroy(&end.net.lock);
     end_shut(&end);

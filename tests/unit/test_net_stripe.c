@@ -78,15 +78,9 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
 static int open_end(void **context)
 {
     (void)context;
-    end_open(&end, key, 8);
-    net_cancel_answer(&end.net, end.token);
+    end_open_idle(&end, key);
     peer = &end.peers[1];
     channel = &end.channels[1];
-    for (int pe = 1; pe < END_PES; pe++) {
-        net_forget_kept(&end.net, &end.peers[pe]);
-        end.peers[pe].done = end.peers[pe].asked = END_REQUESTS;
-        end.channels[pe] = (struct net_channel){0};
-    }
     end.look = look;
     end.net.home_carries = true;
     end.net.stripe_bytes = LEAST;
@@ -107,8 +101,6 @@ static int shut_end(void **context)
 {
     (void)context;
     end.access_count = 0;
-    for (int pe = 0; pe < END_PES; pe++)
-        net_forget_kept(&end.net, &end.peers[pe]);
     end_shut(&end);
     return 0;
 }
