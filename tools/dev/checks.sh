@@ -163,22 +163,22 @@ fuzz_one() {
     folders=build-clang/tests/fuzz/found/$name
     mkdir -p "$folders"
     [ ! -d "tests/fuzz/corpus/$name" ] || folders="$folders tests/fuzz/corpus/$name"
-    # By its own limit of time (-max_total_time) it ends a second later.
+    # Not by a signal: the handler of libFuzzer prints and allocates, and now and then never ends.
     # shellcheck disable=SC2086  # folders without spaces
-    timeout --preserve-status -s INT -k 300 "$1" "$2" -max_len=4096 -rss_limit_mb=1024 \
+    timeout -k 10 "$(($1 + 120))" "$2" -max_total_time="$1" -max_len=4096 -rss_limit_mb=1024 \
         -artifact_prefix="build-clang/crash-$name-" $folders >"build-clang/fuzz-$name.log" 2>&1 || status=$?
-    [ $status != 0 ] && [ $status != 72 ] || return 0 # interrupted
-    echo "the fuzz target $name found a fault:"
+    [ $status != 0 ] || return 0
+    echo "the fuzz target $name ended with status $status:"
     tail -n 60 "build-clang/fuzz-$name.log"
     return 1
 }
 
-# run_fuzz SECONDS: all targets, as many at once as there are CPUs.
+# run_fuzz SECONDS: all targets, two at once for each CPU (each ends up to a second late).
 run_fuzz() {
     check_prepared clang fuzz_targets || return 0
     export -f fuzz_one
     check "fuzzing $(ls build-clang/bin/fuzz_* | wc -l) parsers for $1 s each" \
-        bash -c "ls build-clang/bin/fuzz_* | xargs -P $cores -I{} bash -c 'fuzz_one $1 {}'"
+        bash -c "ls build-clang/bin/fuzz_* | xargs -P $((2 * cores)) -I{} bash -c 'fuzz_one $1 {}'"
 }
 
 # sources NAME...: the files of that name in the folders that hold our own code.
