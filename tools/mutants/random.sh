@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Faults made by rule at random lines that the default tests execute; see README.md beside this. From the
-# repository's root: tools/mutants/random.sh N SEED [--budget SECONDS] FOLDER...
+# repository's root: tools/mutants/random.sh N SEED [--budget SECONDS] [--tests REGEX] FOLDER...
 # FOLDER is the beginning of paths of source files: src/path/net takes all of path net. N faults of each.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 count=$1 seed=$2
 shift 2
-budget=90
-if [ "${1:-}" = --budget ]; then
-    budget=$2
+budget=90 tests=.
+while [[ "${1:-}" == --* ]]; do
+    case $1 in
+    --budget) budget=$2 ;;
+    --tests) tests=$2 ;;
+    *) echo "mutants: unknown option $1 (--budget SECONDS, --tests REGEX)" >&2 && exit 2 ;;
+    esac
     shift 2
-fi
+done
 groups=(src/path/net src/path/staged "src/path/relay src/path/mapped" src/path/file
     "src/path/gda include/weft/device/gda" src/gpu src/ops src/boot src/machine cli standin/hca)
 [ $# -gt 0 ] || set -- "${groups[@]}"
@@ -34,7 +38,7 @@ if [ -z "${MUTANTS_APART:-}" ]; then
     "${apart[@]}" true 2>/dev/null || fail "no PID namespace may be made here (root, or user namespaces)"
     export MUTANTS_APART=1
     exec "${apart[@]}" bash -c 'mount -t tmpfs tmpfs /dev/shm && exec "$@"' - "$0" "$count" "$seed" \
-        --budget "$budget" "$@"
+        --budget "$budget" --tests "$tests" "$@"
 fi
 
 # ------------------------------------------------------------------------------ one build of all faults
@@ -47,9 +51,9 @@ seeded_files() {
     done | sort -u | grep -vE 'run_orphans|net_leftovers|gpu/coll_|gpu/kernel|_absent' || true
 }
 
+# copy_tree [FILE]: all, but the files that FILE lists.
 copy_tree() {
-    git ls-files -co --exclude-standard >"$folder/files"
-    tar -cf - -T "$folder/files" | tar -xf - -C "$tree"
+    grep -vxFf "${1:-/dev/null}" <(git ls-files -co --exclude-standard) | tar -cf - -T - | tar -xf - -C "$tree"
 }
 
 seed_tree() {
@@ -107,31 +111,42 @@ run_test() {
 
 # Each default test once, without a fault: whether it passes, how long it takes, and which places it comes to.
 record() {
-    local number=$1 name=$2 began status=0
-    truncate -s 2000000 "$folder/seen/$number.raw"
+    local name=$1 began status=0 raw=$folder/seen/$1.raw
+    truncate -s 2000000 "$raw"
     began=$(date +%s.%N)
     mkdir -p "$folder/record-$LANE"
-    MUTANT=0 MUTANT_SEEN=$folder/seen/$number.raw run_test "$folder/record-$LANE" "$name" 300 \
+    MUTANT=0 MUTANT_SEEN=$raw run_test "$folder/record-$LANE" "$name" 300 \
         >"$folder/record-$LANE/log" 2>&1 </dev/null || status=$?
     ! grep -q 'Skipped' "$folder/record-$LANE/log" || status=77
     # The numbers of the places, one a line.
-    LC_ALL=C grep -obUaP '\x01' "$folder/seen/$number.raw" | cut -d: -f1 >"$folder/seen/$number.new" || true
-    rm -f "$folder/seen/$number.raw"
-    mv "$folder/seen/$number.new" "$folder/seen/$number"
-    printf '%s\t%s\t%s\t%s\n' "$number" "$name" "$status" \
-        "$(awk -v a="$began" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')" >"$folder/seen/$number.test"
+    LC_ALL=C grep -obUaP '\x01' "$raw" | cut -d: -f1 >"$folder/seen/$name.new" || true
+    rm -f "$raw"
+    mv "$folder/seen/$name.new" "$folder/seen/$name"
+    printf '%s\t%s\t%s\n' "$name" "$status" \
+        "$(awk -v a="$began" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')" >"$folder/seen/$name.test"
+}
+
+# Tests without a record, or whose program has been linked again since.
+unrecorded() {
+    local name program
+    while read -r name; do
+        [ -e "$folder/seen/$name.test" ] || { echo "$name" && continue; }
+        for program in $(grep -oE "$build/bin/[^\"]+" "$folder/single/$name" | sort -u); do
+            [ ! "$program" -nt "$folder/seen/$name.test" ] || { echo "$name" && break; }
+        done
+    done <"$folder/tests"
 }
 
 record_all() {
-    rm -rf "$folder/seen" "$folder"/record-*
+    rm -rf "$folder"/record-*
     mkdir -p "$folder/seen"
-    ctest --test-dir "$build" -N -LE 'fuzz|hosts|^long$' | sed -nE 's/^ *Test *#([0-9]+): ([^ ]+).*/\1 \2/p' >"$folder/tests"
+    ctest --test-dir "$build" -N -R "$tests" -LE 'fuzz|hosts|^long$' | sed -nE 's/^ *Test *#[0-9]+: ([^ ]+).*/\1/p' >"$folder/tests"
     export -f record run_test
     export folder build
     single_tests
-    nice xargs -a "$folder/tests" -P "$cores" -L 1 --process-slot-var=LANE bash -c 'record "$@"' -
-    cat "$folder"/seen/*.test | sort -n >"$folder/recorded"
-    echo "$(wc -l <"$folder/recorded") default tests, $(awk -F '\t' '$3 == 0' "$folder/recorded" | wc -l) of them pass without a fault"
+    unrecorded | nice xargs -r -P "$cores" -n 1 --process-slot-var=LANE bash -c 'record "$@"' -
+    while read -r name; do cat "$folder/seen/$name.test"; done <"$folder/tests" >"$folder/recorded"
+    echo "$(wc -l <"$folder/recorded") default tests, $(awk -F '\t' '$2 == 0' "$folder/recorded" | wc -l) of them pass without a fault"
 }
 
 # ------------------------------------------------------------------------------------------- the faults
@@ -161,8 +176,8 @@ judge() {
             printf '%s\t%s\t%s\t%s\n' "$number" caught "$name" "$ran" >"$folder/results/$number"
             return
         fi
-    done < <(awk -F '\t' -v n="$number" 'FILENAME == ARGV[1] { time[$1] = $4; name[$1] = $2; next }
-                $1 == n { print name[$2] "\t" time[$2] }' "$folder/recorded" "$folder/by_place" | sort -t "$(printf '\t')" -gk 2)
+    done < <(awk -F '\t' -v n="$number" 'FILENAME == ARGV[1] { time[$1] = $3; next }
+                $1 == n { print $2 "\t" time[$2] }' "$folder/recorded" "$folder/by_place" | sort -t "$(printf '\t')" -gk 2)
     name=$(awk -F '\t' -v n="$number" '$1 == n' "$folder/by_place" | wc -l)
     printf '%s\t%s\t%s\t%s\n' "$number" "$([ "$ran" = "$name" ] && echo survives || echo survives_so_far)" \
         "$ran of $name tests" "$ran" >"$folder/results/$number"
@@ -181,10 +196,16 @@ cc -O1 -D_GNU_SOURCE -o "$folder/sites" tools/mutants/sites.c || fail "cannot bu
 cp tools/mutants/record.h "$folder/"
 # One build serves every folder and seed.
 for group in "${groups[@]}" "$@"; do seeded_files "$group"; done | sort -u >"$folder/seeded"
-# The same faults over the same sources: what is known of them is kept.
-sum=$( (cat "$folder/seeded" && git ls-files -co --exclude-standard | grep -v '^tools/mutants/.*sh$' | xargs -d '\n' sha256sum 2>/dev/null || true) | sha256sum)
+# Of the same faults over the same sources what is known is kept. Where only tests have changed, those programs are
+# built again, and their tests recorded.
+sum_of() {
+    xargs -d '\n' sha256sum 2>/dev/null | sha256sum
+}
+git ls-files -co --exclude-standard | grep -v '^tools/mutants/.*sh$' >"$folder/files"
+sum=$(cat "$folder/seeded" <(grep -E '^(src|include|standin|cli|bench|cmake|tools/mutants)/' "$folder/files") | sum_of)
+rest=$(sum_of <"$folder/files")$tests
 if [ "$(cat "$folder/sum" 2>/dev/null)" != "$sum" ]; then
-    rm -f "$folder/sum"
+    rm -rf "$folder/sum" "$folder/seen"
     : >"$folder/left_out"
     copy_tree
     configure
@@ -192,9 +213,14 @@ if [ "$(cat "$folder/sum" 2>/dev/null)" != "$sum" ]; then
     echo "$(wc -l <"$folder/list") places in $(wc -l <"$folder/seeded") files, $(wc -l <"$folder/left_out") of them no faults; built after $SECONDS s"
     record_all
     echo "$sum" >"$folder/sum"
+elif [ "$(cat "$folder/rest" 2>/dev/null)" != "$rest" ]; then
+    copy_tree "$folder/seeded"
+    configure
+    nice ninja -C "$build" -j "$cores" >"$folder/log" 2>&1 || fail "the build failed; see $folder/log"
+    record_all
 fi
-[ -d "$folder/single" ] || single_tests
-awk -F '\t' '$3 == 0 { print $1 }' "$folder/recorded" | while read -r test; do
+echo "$rest" >"$folder/rest"
+awk -F '\t' '$2 == 0 { print $1 }' "$folder/recorded" | while read -r test; do
     awk -v t="$test" '{ print $1 "\t" t }' "$folder/seen/$test"
 done >"$folder/by_place"
 cut -f 1 "$folder/by_place" | sort -un >"$folder/reached"

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Seeds faults and sees whether the tests notice; see README.md beside this. From the repository's
 # root: tools/mutants/run.sh [--short] [--resume] [REGEX of names], or
-# tools/mutants/run.sh --random N --seed S [--budget SECONDS] [FOLDER...]
+# tools/mutants/run.sh --random N --seed S [--budget SECONDS] [--tests REGEX] [FOLDER...]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 if [ "${1:-}" = --random ]; then
     if [[ ! ${2:-} =~ ^[0-9]+$ || ${3:-} != --seed || ! ${4:-} =~ ^[0-9]+$ ]]; then
-        echo "usage: ./dev mutants --random N --seed S [--budget SECONDS] [FOLDER...]" >&2
+        echo "usage: ./dev mutants --random N --seed S [--budget SECONDS] [--tests REGEX] [FOLDER...]" >&2
         exit 2
     fi
     exec tools/mutants/random.sh "$2" "$4" "${@:5}"
