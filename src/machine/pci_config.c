@@ -54,8 +54,6 @@ static struct machine_number size_field(unsigned exponent)
 
 static void read_express(const uint8_t *cap, size_t left, struct pci_config *out)
 {
-    if (left < 4)
-        return;
     unsigned type = (get16(cap + 2) >> 4) & 15;
     out->port_type = known(type);
     if (type == PCI_ROOT_INTEGRATED || left < 0x14) {
@@ -84,7 +82,7 @@ static void read_vendor(const uint8_t *cap, size_t left, struct pci_config *out)
         out->p2p_clique = known((cap[6] >> 3) & 15);
 }
 
-static void read_classic(const uint8_t *bytes, size_t length, struct pci_config *out)
+static void read_classic(const uint8_t *bytes, struct pci_config *out)
 {
     const char *absent = "no such capability";
     out->p2p_clique = unknown(absent);
@@ -94,13 +92,12 @@ static void read_classic(const uint8_t *bytes, size_t length, struct pci_config 
     out->read_request = out->relaxed_ordering = unknown("not PCI Express");
     if (!(get16(bytes + STATUS) & STATUS_HAS_LIST))
         return;
-    size_t end = length < CLASSIC_BYTES ? length : CLASSIC_BYTES;
     unsigned at = bytes[(bytes[HEADER_TYPE] & 0x7f) == 2 ? LIST_CARDBUS : LIST] & ~3u;
-    for (int steps = 0; at >= HEADER_BYTES && at + 2 <= end && steps < 48; steps++) {
+    for (int steps = 0; at >= HEADER_BYTES && steps < 48; steps++) {
         if (bytes[at] == CAP_EXPRESS)
-            read_express(bytes + at, end - at, out);
+            read_express(bytes + at, CLASSIC_BYTES - at, out);
         else if (bytes[at] == CAP_VENDOR)
-            read_vendor(bytes + at, end - at, out);
+            read_vendor(bytes + at, CLASSIC_BYTES - at, out);
         at = bytes[at + 1] & ~3u;
     }
 }
@@ -144,7 +141,7 @@ void pci_config_read(const uint8_t *bytes, size_t length, struct pci_config *out
         nothing_known(out, "reading beyond 64 bytes of PCI configuration space needs root");
         return;
     }
-    read_classic(bytes, length, out);
+    read_classic(bytes, out);
     if (length > CLASSIC_BYTES)
         read_extended(bytes, length, out);
     else

@@ -37,6 +37,14 @@ static void is_refused(const char *text, const char *message)
         fail_msg("\"%s\", expected \"%s\", of\n%.300s", weft_last_error(), message, text);
 }
 
+static void is_refused_with(const char *text, const char *part)
+{
+    struct machine *m;
+    assert_int_not_equal(import_any(text, strlen(text), "x", &m), WEFT_OK);
+    if (!strstr(weft_last_error(), part))
+        fail_msg("\"%.200s\" has no \"%s\"", weft_last_error(), part);
+}
+
 #define KINDS                                                                                      \
     "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE), "       \
     "hwloc's XML (lstopo FILE.xml) or the text of nvidia-smi topo -m"
@@ -202,6 +210,8 @@ static void test_smi_recorded(void **state)
 
 static void test_smi_refused(void **state)
 {
+    is_refused(" GPU0x GPU1\n",
+               "x:1: there is no heading with GPU0, as nvidia-smi topo -m writes it");
     is_refused("GPU0 X NV1\nGPU1 NV1 X\n", "x:1: the heading that names the columns is missing");
     is_refused(" GPU0 GPU1\nGPU0 X PIX\n", "x:2: there is no row of GPU1 (the text is cut off)");
     is_refused(" GPU0 GPU1\nGPU0 X PIX\nGPU1 PIX\n",
@@ -469,6 +479,16 @@ static void test_nccl_refused(void **state)
                "x:3: <pci> root=\"y\": expected a root complex such as 0000:00");
     is_refused(SYSTEM("<nic><net name=\"a\" port=\"1\"/><net name=\"a\" port=\"1\"/></nic>"),
                "x:3: port 1 of a appears twice");
+    char commas[2200], wide[2300];
+    memset(commas, ',', sizeof commas);
+    for (int more = 0; more < 2; more++) { /* 2048 words of 32 CPUs are read, one more is refused */
+        snprintf(wide, sizeof wide,
+                 "<system version=\"1\">\n<cpu affinity=\"%.*s\" numaid=\"0\"/></system>",
+                 2047 + more, commas);
+        is_refused_with(wide, more ? "expected at most 65536 CPUs" : "expected words of up to");
+    }
+    is_refused(SYSTEM("<nic><net name=\"\" port=\"1\"/></nic>"),
+               "x:3: <net> name=\"\": expected the name of a NIC");
     is_refused(
         SYSTEM("<pci busid=\"0000:01:00.0\" class=\"0x020000\"><nic><net name=\"a\"/></nic></pci>"
                "<pci busid=\"0000:02:00.0\" class=\"0x020000\"><nic><net name=\"a\"/></nic></pci>"),

@@ -112,12 +112,84 @@ static void test_loops(void **state)
     assert_false(c.gen.known);
 }
 
+/* Every value of a field: the largest that is one, the first that is none, and its neighbours apart. */
+static void test_fields(void **state)
+{
+    uint8_t b[4096];
+    struct pci_config c;
+    for (unsigned v = 0; v < 16; v++) {
+        make_port(b);
+        put32(b + 0x4c, v | 33 << 4);
+        put16(b + 0x52, (15 - v) | 32 << 4);
+        pci_config_read(b, sizeof b, &c);
+        assert_int_equal(c.gen_max.known, v >= 1 && v <= 7);
+        assert_int_equal(c.gen.known, 15 - v >= 1 && 15 - v <= 7);
+        assert_int_equal(c.gen_max.value, c.gen_max.known ? v : 0);
+        assert_true(!c.width_max.known && number_is(c.width, 32));
+    }
+    for (unsigned v = 0; v < 8; v++) {
+        make_port(b);
+        put32(b + 0x44, v | 5u << 3);
+        put16(b + 0x48, (7 - v) << 5 | (v ^ 3) << 12 | (v & 1) << 4);
+        pci_config_read(b, sizeof b, &c);
+        assert_int_equal(c.payload_max.value, v <= 5 ? 128 << v : 0);
+        assert_int_equal(c.payload.value, 7 - v <= 5 ? 128 << (7 - v) : 0);
+        assert_int_equal(c.read_request.value, (v ^ 3) <= 5 ? 128 << (v ^ 3) : 0);
+        assert_int_equal(c.payload_max.known, v <= 5);
+        assert_true(number_is(c.relaxed_ordering, v & 1));
+    }
+}
+
+/* What is cut off is not read: the header, the classic space, a capability's link registers. */
+static void test_cut(void **state)
+{
+    uint8_t b[4096];
+    struct pci_config c;
+    make_port(b);
+    for (size_t length = 0; length < 64; length += 21) {
+        pci_config_read(b, length, &c);
+        assert_string_equal(c.port_type.why, "the configuration space could not be read");
+    }
+    for (size_t length = 64; length < 256; length += 191) {
+        pci_config_read(b, length, &c);
+        assert_string_equal(c.width.why,
+                            "reading beyond 64 bytes of PCI configuration space needs root");
+    }
+    pci_config_read(b, 256, &c);
+    assert_true(number_is(c.width, 8) && number_is(c.gen, 3));
+    for (unsigned at = 0xec; at < 0x100; at += 4) {
+        memset(b + 0x40, 0, 0x100 - 0x40);
+        b[0x34] = (uint8_t)at;
+        b[at] = 0x10;
+        put16(b + at + 2, 2 | PCI_DOWNSTREAM << 4);
+        if (at == 0xec)
+            put16(b + at + 0x12, 3 | 8 << 4);
+        pci_config_read(b, 256, &c);
+        assert_true(number_is(c.port_type, PCI_DOWNSTREAM));
+        if (at == 0xec)
+            assert_true(number_is(c.width, 8));
+        else
+            assert_string_equal(c.width.why,
+                                "configuration space ends inside the PCI Express capability");
+    }
+    make_port(b);
+    put16(b + 0x42, 2 | PCI_ROOT_INTEGRATED << 4);
+    pci_config_read(b, sizeof b, &c);
+    assert_string_equal(c.gen.why, "root-complex integrated: no link");
+    put16(b + 0x06, 0); /* no list of capabilities */
+    pci_config_read(b, sizeof b, &c);
+    assert_true(number_is(c.port_type, -1));
+    assert_string_equal(c.gen.why, "not PCI Express");
+    assert_string_equal(c.relaxed_ordering.why, "not PCI Express");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_link),   cmocka_unit_test(test_acs),
         cmocka_unit_test(test_clique), cmocka_unit_test(test_not_readable),
-        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_loops),  cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

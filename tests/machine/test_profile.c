@@ -285,6 +285,11 @@ static void test_fold(void **state)
                  {{"r1n8", "r1n9", "r1n10"}, "r1n[8,9],r1n10"},
                  {{"gpu-1.site", "gpu-2.site", "login"}, "gpu-[1,2].site,login"},
                  {{"n3", "n1"}, "n[3,1]"},
+                 {{"n1", "n1x", "n2"}, "n1,n1x,n2"},
+                 {{"nn1", "n11", "n12"}, "nn1,n[11,12]"},
+                 {{"a1", "b2", "b3"}, "a1,b[2,3]"},
+                 {{"1", "2", "4"}, "[1,2,4]"},
+                 {{"a", "b1", "b2"}, "a,b[1,2]"},
                  {{"10.0.0.1", "10.0.0.2", "10.0.0.3"}, "10.0.0.[1-3]"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t n = 0;

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the live readers take for the hypervisor, the container, the driver and the services: each
+ * file alone, in a small tree that imitates /sys, /proc and /dev. */
+#include <stdlib.h>
+
+#include "machine/live.h"
+#include "machine/machine.h"
+#include "made_tree.h"
+
+enum { FILES_MOST = 4 };
+
+struct file {
+    const char *name, *text;
+};
+
+static struct machine *read_tree(const struct file *files)
+{
+    snprintf(root, sizeof root, "/tmp/weft-test-system-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    for (int i = 0; i < FILES_MOST && files[i].name; i++)
+        put_text(files[i].name, files[i].text);
+    struct machine *m = machine_read_live(&(struct machine_source){.root = root});
+    return m;
+}
+
+static void free_tree(struct machine *m)
+{
+    machine_free(m);
+    remove_below("");
+}
+
+static void test_containers(void **state)
+{
+    static const struct {
+        struct file files[FILES_MOST];
+        const char *name;
+    } cases[] = {
+        {{{"proc/1/cgroup", "0::/\n"}}, "none"},
+        {{{"proc/1/cgroup", "0::/lxc/a\n"}}, "lxc"},
+        {{{"proc/1/cgroup", "12:pids:/docker/0123\n"}}, "docker"},
+        {{{".dockerenv", ""}}, "docker"},
+        {{{".dockerenv", ""}, {"proc/1/cgroup", "0::/lxc/a\n"}}, "docker"},
+        {{{"run/.containerenv", ""}}, "podman"},
+        {{{"run/.containerenv", ""}, {".dockerenv", ""}}, "podman"},
+        {{{"proc/1/cgroup", "0::/kubepods.slice/a\n"}}, "kubernetes"},
+        {{{"var/run/secrets/kubernetes.io", ""}}, "kubernetes"},
+        {{{"var/run/secrets/kubernetes.io", ""}, {"run/.containerenv", ""}}, "kubernetes"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct machine *m = read_tree(cases[i].files);
+        if (!text_is(m->system.container, cases[i].name))
+            fail_msg("case %zu: %s, expected %s", i, m->system.container.value, cases[i].name);
+        free_tree(m);
+    }
+}
+
+#define VENDOR "sys/class/dmi/id/sys_vendor"
+#define BRIDGE "sys/bus/pci/devices/0000:00:00.0/"
+
+static void test_hypervisors(void **state)
+{
+    static const struct {
+        struct file files[FILES_MOST];
+        const char *name;
+    } cases[] = {
+        {{{VENDOR, "QEMU\n"}}, "kvm"},
+        {{{"sys/class/dmi/id/product_name", "KVM Virtual Machine\n"}}, "kvm"},
+        {{{VENDOR, "VMware, Inc.\n"}}, "vmware"},
+        {{{VENDOR, "Xen\n"}}, "xen"},
+        {{{VENDOR, "Microsoft Corporation\n"},
+          {"sys/class/dmi/id/product_name", "Virtual Machine\n"}},
+         "hyperv"},
+        {{{VENDOR, "Microsoft Corporation\n"},
+          {"sys/class/dmi/id/product_name", "Surface\n"},
+          {"proc/cpuinfo", "flags\t: fpu lahf\n"}},
+         "none"},
+        {{{VENDOR, "Supermicro\n"}, {"proc/cpuinfo", "flags\t: fpu lahf\n"}}, "none"},
+        {{{VENDOR, "Supermicro\n"}, {"proc/cpuinfo", "flags\t: fpu hypervisor\n"}}, "other"},
+        {{{VENDOR, "Supermicro\n"}}, NULL},
+        {{{"proc/cpuinfo", "flags\t: fpu lahf\n"}}, NULL},
+        /* a guest of Firecracker: by its host bridge, or by the command line of the kernel */
+        {{{VENDOR, "QEMU\n"}, {BRIDGE "vendor", "0x8086\n"}, {BRIDGE "device", "0x0d57\n"}},
+         "firecracker"},
+        {{{VENDOR, "QEMU\n"}, {BRIDGE "vendor", "0x8086\n"}, {BRIDGE "device", "0x0d58\n"}}, "kvm"},
+        {{{VENDOR, "QEMU\n"}, {BRIDGE "vendor", "0x1af4\n"}, {BRIDGE "device", "0x0d57\n"}}, "kvm"},
+        {{{VENDOR, "QEMU\n"}, {"proc/cmdline", "quiet firecracker=1\n"}}, "firecracker"},
+        {{{VENDOR, "Supermicro\n"},
+          {"proc/cpuinfo", "flags\t: fpu lahf\n"},
+          {"proc/cmdline", "firecracker\n"}},
+         "none"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct machine *m = read_tree(cases[i].files);
+        const char *name = m->system.hypervisor.value;
+        if (cases[i].name ? !name || strcmp(name, cases[i].name) != 0 : name != NULL)
+            fail_msg("case %zu: %s, expected %s", i, name, cases[i].name);
+        if (!name)
+            assert_string_equal(m->system.hypervisor.why, "neither CPUID nor DMI tells");
+        free_tree(m);
+    }
+}
+
+static void test_driver(void **state)
+{
+    static const char version[] = "proc/driver/nvidia/version";
+    char why[200];
+    struct machine *m = read_tree((const struct file[FILES_MOST]){
+        {version, "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  x\n"}});
+    assert_true(text_is(m->drivers.nvidia_flavor, "open"));
+    assert_true(text_is(m->drivers.nvidia_module, "570.86.15"));
+    free_tree(m);
+    m = read_tree((const struct file[FILES_MOST]){{version, "NVRM version: NVIDIA  none\n"}});
+    assert_true(text_is(m->drivers.nvidia_flavor, "closed"));
+    assert_null(m->drivers.nvidia_module.value);
+    free_tree(m);
+    m = read_tree((const struct file[FILES_MOST]){{NULL, NULL}});
+    snprintf(why, sizeof why, "%s/%s: No such file or directory", root, version);
+    assert_null(m->drivers.nvidia_flavor.value);
+    assert_string_equal(m->drivers.nvidia_flavor.why, why);
+    assert_string_equal(m->drivers.nvidia_module.why, why);
+    free_tree(m);
+}
+
+/* The version that nv-fabricmanager prints, and why there is none. */
+static void test_fabric_manager_version(void **state)
+{
+    static const char name[] = "usr/bin/nv-fabricmanager";
+    static const struct {
+        const char *script, *version, *why;
+    } cases[] = {
+        {"#!/bin/sh\necho Fabric Manager version is : 570.86.15\n", "570.86.15", NULL},
+        {"#!/bin/sh\necho '7 1a.2 3.x'; sleep 0.05; echo '12.34'\n", "12.34", NULL},
+        {"#!/bin/sh\necho no number\n", NULL, " --version tells no version"},
+        {"#!/bin/sh\nexit 0\n", NULL, " --version: Connection timed out"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char why[200], path[200];
+        snprintf(root, sizeof root, "/tmp/weft-test-system-XXXXXX");
+        assert_non_null(mkdtemp(root));
+        put_pci("0000:01:00.0", "pci0000:00/0000:01:00.0", "0x030200\n", 0, 0);
+        put_text("sys/devices/pci0000:00/0000:01:00.0/vendor", "0x10de\n");
+        put_text(name, cases[i].script);
+        snprintf(path, sizeof path, "%s/%s", root, name);
+        chmod(path, 0700);
+        struct machine *m = machine_read_live(&(struct machine_source){.root = root});
+        struct machine_text *version = &m->drivers.fabric_manager_version;
+        assert_false(text_is(m->drivers.fabric_manager, "absent"));
+        if (cases[i].version) {
+            assert_true(text_is(*version, cases[i].version));
+        } else {
+            snprintf(why, sizeof why, "%s%s", path, cases[i].why);
+            assert_null(version->value);
+            assert_string_equal(version->why, why);
+        }
+        free_tree(m);
+    }
+}
+
+/* A device node counts when it can be opened for reading and writing. */
+static void test_device_nodes(void **state)
+{
+    struct machine *m = read_tree((const struct file[FILES_MOST]){{"dev/nvidiactl", ""}});
+    assert_true(number_is(m->limits.nvidiactl_node, 1));
+    assert_true(number_is(m->limits.gdrdrv_node, 0));
+    free_tree(m);
+    m = read_tree((const struct file[FILES_MOST]){{"dev/gdrdrv", ""}, {"dev/nvidiactl/x", ""}});
+    assert_true(number_is(m->limits.nvidiactl_node, 0));
+    assert_true(number_is(m->limits.gdrdrv_node, 1));
+    free_tree(m);
+}
+
+/* The last root complex of a device's path is its own, and only devices below it are above it. */
+static void test_root_complexes(void **state)
+{
+    snprintf(root, sizeof root, "/tmp/weft-test-system-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    put_pci("10000:01:00.0", "pci0000:3a/0000:3a:05.5/pci10000:00/10000:00:02.0/10000:01:00.0",
+            "0x010802\n", 0, 0);
+    put_pci("0000:5a:00.0", "pci0000:57/pcix/0000:57:01.0/0000:5a:00.0", "0x020000\n", 0, 0);
+    struct machine *m = machine_read_live(&(struct machine_source){.root = root});
+    const struct machine_pci *disk = machine_find_pci(m, "10000:01:00.0"),
+                             *nic = machine_find_pci(m, "0000:5a:00.0");
+    assert_non_null(disk);
+    assert_true(text_is(disk->root, "10000:00"));
+    assert_true(text_is(disk->parent, "10000:00:02.0"));
+    assert_non_null(nic);
+    assert_true(text_is(nic->root, "0000:57"));
+    assert_true(text_is(nic->parent, "0000:57:01.0"));
+    free_tree(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_containers),   cmocka_unit_test(test_hypervisors),
+        cmocka_unit_test(test_driver),       cmocka_unit_test(test_fabric_manager_version),
+        cmocka_unit_test(test_device_nodes), cmocka_unit_test(test_root_complexes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
