@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 struct object objects[MOST];
+_Atomic int objects_end = 1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t used_bytes[DEVICES];
 static unsigned long long numbers;
@@ -51,6 +52,8 @@ struct object *new_object_of(int kind, CUdevice device)
             found = &objects[i];
     if (found)
         *found = (struct object){.kind = kind, .fd = -1, .device = device, .number = ++numbers};
+    if (found >= &objects[objects_end])
+        objects_end = (int)(found - objects) + 1;
     pthread_mutex_unlock(&lock);
     if (!found)
         abort();
@@ -75,7 +78,7 @@ static unsigned long long number_of(const struct object *o)
 
 struct object *find(int kind, uintptr_t address)
 {
-    for (int i = 1; i < MOST; i++)
+    for (int i = 1; i < objects_end; i++)
         if ((int)objects[i].kind == kind && address - objects[i].base < objects[i].bytes)
             return &objects[i];
     return NULL;
@@ -86,7 +89,7 @@ EXPORT int fake_cuda_live(void);
 EXPORT int fake_cuda_live(void)
 {
     int live = 0;
-    for (int i = 1; i < MOST; i++)
+    for (int i = 1; i < objects_end; i++)
         live += objects[i].kind != FREE;
     return live;
 }
@@ -97,7 +100,7 @@ EXPORT void fake_cuda_list(void)
     static const char *const names[] = {"free",  "handle",     "reservation", "mapping",
                                         "host",  "registered", "device",      "stream",
                                         "event", "module",     "context"};
-    for (int i = 1; i < MOST; i++)
+    for (int i = 1; i < objects_end; i++)
         if (objects[i].kind != FREE)
             fprintf(stderr, "alive: %s %#zx %zu\n", names[objects[i].kind], objects[i].base,
                     objects[i].bytes);
@@ -108,10 +111,11 @@ EXPORT void fake_cuda_reset(void);
 EXPORT void fake_cuda_reset(void)
 {
     streams_reset();
-    for (int i = 1; i < MOST; i++)
+    for (int i = 1; i < objects_end; i++)
         if (objects[i].kind == HANDLE || objects[i].kind == DEVICE)
             close(objects[i].fd);
     memset(objects, 0, sizeof objects);
+    objects_end = 1;
     memset(used_bytes, 0, sizeof used_bytes);
     memset(peers, 0, sizeof peers);
     depth = 0;
@@ -266,7 +270,7 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     CUresult result = CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&lock);
-    for (int i = 1; i < MOST && result; i++) {
+    for (int i = 1; i < objects_end && result; i++) {
         if (objects[i].kind == CONTEXT && objects[i].device == device) {
             objects[i].kind = FREE;
             result = CUDA_SUCCESS;
@@ -280,7 +284,7 @@ CUcontext fake_context_of(int device)
 {
     CUcontext context = NULL;
     pthread_mutex_lock(&lock);
-    for (int i = 1; i < MOST && !context; i++)
+    for (int i = 1; i < objects_end && !context; i++)
         if (objects[i].kind == CONTEXT && objects[i].device == device)
             context = (CUcontext)&objects[i];
     pthread_mutex_unlock(&lock);
@@ -398,7 +402,7 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
     struct object *o = find(RESERVATION, address);
     if (!o || o->base != address || o->bytes != bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    for (int i = 1; i < MOST; i++) /* something is still mapped in it */
+    for (int i = 1; i < objects_end; i++) /* something is still mapped in it */
         if (objects[i].kind == MAPPING && objects[i].base - address < bytes)
             return CUDA_ERROR_INVALID_VALUE;
     munmap(memory_at(address), bytes);

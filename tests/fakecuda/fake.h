@@ -48,6 +48,7 @@ struct object {
 };
 
 extern struct object objects[MOST];
+extern _Atomic int objects_end; /* behind the last that was ever used */
 
 /* The number that the environment variable `name` gives, else `preset`. */
 int setting(const char *name, int preset);

@@ -61,7 +61,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 EXPORT int fake_cuda_plain(CUdeviceptr address, size_t *offset);
 EXPORT int fake_cuda_plain(CUdeviceptr address, size_t *offset)
 {
-    for (int i = 1; i < MOST; i++) {
+    for (int i = 1; i < objects_end; i++) {
         const struct object *o = &objects[i];
         if (o->kind != DEVICE || address - (o->base - o->lead) >= o->lead + o->bytes)
             continue;
@@ -79,7 +79,7 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
     if (!o || o->base != address || !kind || fake_current_device() < 0)
         return CUDA_ERROR_INVALID_VALUE;
     int fd = o->fd;
-    for (int i = 1; i < MOST && kind == 3; i++)
+    for (int i = 1; i < objects_end && kind == 3; i++)
         if (objects[i].kind == HANDLE)
             fd = objects[i].fd;
     words[at + 7] = (uint32_t)o->lead;

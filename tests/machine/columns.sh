@@ -28,7 +28,7 @@ look() {
 }
 described=("2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu"
     "8 h200, nvswitch, flat vm, nic per gpu, 2 disk" "2 geforce, 2 gpu per pcie-switch, acs on, iommu on"
-    "64 b200, nvswitch, nic per gpu" "48 p100, 1 nic per 4 gpu"
+    "24 b200, nvswitch, nic per gpu" "48 p100, 1 nic per 4 gpu"
     "2 node, 2 socket, 4 gpu each, h100, nvswitch, nic per gpu")
 for machine in "${machines[@]}" "${described[@]}"; do
     for form in "" --tree --links --routes --assign; do
