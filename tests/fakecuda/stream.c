@@ -117,8 +117,8 @@ static void move_bytes(CUdeviceptr to, const void *from, size_t bytes)
     if (bytes == 8 && to % 8 == 0 && (uintptr_t)from % 8 == 0)
         __atomic_store_n((uint64_t *)memory_at(to),
                          __atomic_load_n((uint64_t *)from, __ATOMIC_RELAXED), __ATOMIC_RELEASE);
-    else
-        memmove(memory_at(to), from, bytes);
+    else if (memory_at(to) != from) /* no copy of CUDA may overlap otherwise */
+        memcpy(memory_at(to), from, bytes);
 }
 
 /* Makes copies that were held back visible, the earliest first. */
