@@ -209,6 +209,40 @@ long __wrap_syscall(long number, ...)
 
 /* --------------------------------------------------------------------------------------------- devices */
 
+static const char mount_list[] =
+    "10 1 0:30 / /a rw,noatime\n"                  /* without what is behind " - " */
+    "20 1 nonsense / /b rw - tmpfs b rw\n"         /* no number of a device */
+    "20 1 0:31 / /b rw - onlytype\n"               /* no source */
+    "20 1 0:31 / /b rw shared:1 - tmpfs none rw\n" /* the first that fits */
+    "20 1 0:31 / /b rw shared:1 - nfs none rw\n"
+    "21 1 0:32 / /c rw - ramfs c rw\n"
+    "22 1 0:32 / /c rw - hugetlbfs c rw\n"
+    "23 1 0:32 / /c rw - devtmpfs c\n"
+    "24 1 0:33 / /c rw - nfs4 host:/x rw\n"
+    "25 1 0:33 / /c rw - cifs //host/x rw\n"
+    "26 1 0:33 / /c rw - smb3 /host/x rw\n"
+    "27 1 0:33 / /c rw - ceph x rw\n"
+    "28 1 0:33 / /c rw - lustre x rw\n"
+    "29 1 0:33 / /c rw - gpfs x rw\n"
+    "30 1 0:33 / /c rw - beegfs x rw\n"
+    "31 1 0:33 / /c rw - wekafs x rw\n"
+    "32 1 0:33 / /c rw - 9p x rw\n"
+    "33 1 0:33 / /c rw - afs x rw\n"
+    "34 1 0:34 / /c rw - fuse.sshfs /dev/fuse rw\n"
+    "35 1 0:34 / /c rw - fuseblk /dev/sda1 rw\n"
+    "36 1 0:34 / /c rw - virtiofs tag rw\n"
+    "37 1 8:1 / /c rw - ext4 /dev/sda1 rw\n"
+    "38 1 9:0 / /c rw - xfs /dev/md0 rw\n"
+    "39 1 259:0 / /c rw - tmpfs /dev/nvme0n1 rw\n" /* the device's number counts first */
+    "40 1 0:40 / /c rw - btrfs /dev/sda1 rw\n"
+    "41 1 0:41 / /c rw - zfs pool/set rw\n"
+    "42 1 0:42 / /c rw - strange /dev/missing rw\n"
+    "50 1 0:50 / /c rw - overlay overlay rw,lowerdir=/l,upperdir=/upper,workdir=/w\n"
+    "51 1 0:51 / /c rw - overlay overlay rw,lowerdir=/l,upperdir=/upper\n"
+    "52 1 0:52 / /c ro - overlay overlay ro,lowerdir=/l\n"
+    "53 1 0:53 / /c ro - overlays overlay ro,upperdir=/u\n"
+    "60 1 0:60 / /c ro - 0123456789012345678901234567890123456789 x ro\n";
+
 static char text[2][1024];
 
 static void recognise(mode_t mode, unsigned major, unsigned minor, size_t bytes)
@@ -259,6 +293,8 @@ static void devices_by_their_names(void **state)
         {9, 0, "RAID over NVMe on PCIe"},
     };
     (void)state;
+    mounts = mount_list; /* which nobody looks at for a device */
+    mount_of_file = 20;
     memset(huge, 'x', sizeof huge - 1);
     memcpy(huge, "/sys/d/", 7);
     memcpy(huge + sizeof huge - 8, "/nvme6", 7);
@@ -299,40 +335,6 @@ static void what_lies_below_needs_room(void **state)
 }
 
 /* ---------------------------------------------------------------------------------------- file systems */
-
-static const char mount_list[] =
-    "10 1 0:30 / /a rw,noatime\n"                  /* without what is behind " - " */
-    "20 1 nonsense / /b rw - tmpfs b rw\n"         /* no number of a device */
-    "20 1 0:31 / /b rw - onlytype\n"               /* no source */
-    "20 1 0:31 / /b rw shared:1 - tmpfs none rw\n" /* the first that fits */
-    "20 1 0:31 / /b rw shared:1 - nfs none rw\n"
-    "21 1 0:32 / /c rw - ramfs c rw\n"
-    "22 1 0:32 / /c rw - hugetlbfs c rw\n"
-    "23 1 0:32 / /c rw - devtmpfs c\n"
-    "24 1 0:33 / /c rw - nfs4 host:/x rw\n"
-    "25 1 0:33 / /c rw - cifs //host/x rw\n"
-    "26 1 0:33 / /c rw - smb3 /host/x rw\n"
-    "27 1 0:33 / /c rw - ceph x rw\n"
-    "28 1 0:33 / /c rw - lustre x rw\n"
-    "29 1 0:33 / /c rw - gpfs x rw\n"
-    "30 1 0:33 / /c rw - beegfs x rw\n"
-    "31 1 0:33 / /c rw - wekafs x rw\n"
-    "32 1 0:33 / /c rw - 9p x rw\n"
-    "33 1 0:33 / /c rw - afs x rw\n"
-    "34 1 0:34 / /c rw - fuse.sshfs /dev/fuse rw\n"
-    "35 1 0:34 / /c rw - fuseblk /dev/sda1 rw\n"
-    "36 1 0:34 / /c rw - virtiofs tag rw\n"
-    "37 1 8:1 / /c rw - ext4 /dev/sda1 rw\n"
-    "38 1 9:0 / /c rw - xfs /dev/md0 rw\n"
-    "39 1 259:0 / /c rw - tmpfs /dev/nvme0n1 rw\n" /* the device's number counts first */
-    "40 1 0:40 / /c rw - btrfs /dev/sda1 rw\n"
-    "41 1 0:41 / /c rw - zfs pool/set rw\n"
-    "42 1 0:42 / /c rw - strange /dev/missing rw\n"
-    "50 1 0:50 / /c rw - overlay overlay rw,lowerdir=/l,upperdir=/upper,workdir=/w\n"
-    "51 1 0:51 / /c rw - overlay overlay rw,lowerdir=/l,upperdir=/upper\n"
-    "52 1 0:52 / /c ro - overlay overlay ro,lowerdir=/l\n"
-    "53 1 0:53 / /c ro - overlays overlay ro,upperdir=/u\n"
-    "60 1 0:60 / /c ro - 0123456789012345678901234567890123456789 x ro\n";
 
 static void file_systems_and_what_is_below(void **state)
 {
