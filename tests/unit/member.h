@@ -153,7 +153,8 @@ int __wrap_pthread_mutex_destroy(pthread_mutex_t *lock)
 }
 
 /* Which descriptor is 0, of which a comparison with none could be wrong. */
-static enum { ZERO_OTHER, ZERO_WIRE, ZERO_EPOLL, ZERO_TAKEN, ZEROS } zero;
+enum { ZERO_OTHER, ZERO_WIRE, ZERO_EPOLL, ZERO_TAKEN, ZEROS };
+static int zero;
 
 static void free_zero(int when)
 {

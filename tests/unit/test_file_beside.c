@@ -231,7 +231,7 @@ static struct file_transfer transfer(enum file_place_kind kind, uint64_t offset)
 
 static void only_gpu_memory_of_this_pe_goes_beside(void **state)
 {
-    static const struct peer peer;
+    static struct peer peer;
     struct file_transfer t = transfer(FILE_HOST, 1);
     (void)state;
     assert_ptr_equal(file_engine_for(&own, &t), &own);
