@@ -154,8 +154,11 @@ static int close_wires(void **state)
 
 static void expect_text(const char *text, bool with_descriptor)
 {
-    assert_int_equal(wire_read(&there), WEFT_OK);
-    struct wire_frame *frame = wire_take(&there);
+    struct wire_frame *frame = NULL;
+    for (int i = 0; i < 3 && !frame; i++) { /* what has a descriptor is read apart */
+        assert_int_equal(wire_read(&there), WEFT_OK);
+        frame = wire_take(&there);
+    }
     assert_non_null(frame);
     assert_string_equal(frame->payload, text);
     assert_int_equal(frame->fd >= 0, with_descriptor);
