@@ -38,6 +38,7 @@ static struct {
     void (*step[4])(void); /* NULL: the limit passes */
     int next;
     int wait_error, create_error, control_error;
+    int blocks_left; /* by calloc(), until one fails; 0: none does */
 } waits;
 
 static bool next_step(const struct boot_limit *limit)
@@ -116,6 +117,8 @@ void *__real_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes)
 {
+    if (waits.blocks_left && !--waits.blocks_left)
+        return NULL;
     taken_now.memory++;
     return __real_calloc(n, bytes);
 }

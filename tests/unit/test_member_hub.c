@@ -325,6 +325,22 @@ static void the_system_refuses(void **state)
     }
 }
 
+static void there_is_no_memory_for_a_hub(void **state)
+{
+    static const char *const words[] = {"no memory for 3 PEs", "no memory for a hub of 3 members",
+                                        "no memory for a hub of 3 members"};
+    for (int i = 0; i < 3; i++) {
+        reset(state);
+        struct wire *wires = calloc(N, sizeof *wires);
+        wires[0].fd = wires[2].fd = -1;
+        pair(&wires[1], &far[1]);
+        waits.blocks_left = i + 1;
+        assert_int_equal(member_init(&m, N, 0, pes, wires), WEFT_ERR_NO_MEMORY);
+        assert_string_equal(base_last_error(), words[i]);
+        expect_all_given_back();
+    }
+}
+
 static void events_fail(void **state)
 {
     (void)state;
@@ -379,6 +395,7 @@ int main(void)
         cmocka_unit_test_setup(others_are_waited_for_at_the_end, open_hub),
         CASE(a_child_closes_its_copies),
         cmocka_unit_test(the_system_refuses),
+        cmocka_unit_test(there_is_no_memory_for_a_hub),
         CASE(events_fail),
         CASE(what_could_not_be_sent_goes_later),
     };
