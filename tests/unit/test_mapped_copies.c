@@ -5,10 +5,13 @@
 #include "gpu/map.h"
 #include "path/mapped.h"
 
+#include <linux/membarrier.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -87,6 +90,31 @@ const char *__wrap_gpu_map_way_text(const struct gpu_map *map)
     return "some way";
 }
 
+/* Of membarrier(2): its commands, and what they give. */
+static struct {
+    int registers, sends;
+    long result;
+} barriers;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+    long a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(list, long);
+    va_end(list);
+    if (number != SYS_membarrier)
+        return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    assert_int_equal((int)a[1], 0);
+    assert_int_equal((int)a[2], 0);
+    barriers.registers += (int)a[0] == MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
+    barriers.sends += (int)a[0] == MEMBARRIER_CMD_PRIVATE_EXPEDITED;
+    return barriers.result;
+}
+
 /* PE 0 is this one, at place 1 of the node; PE 1 at place 2. */
 static char way;
 static struct gpu gpu;
@@ -125,6 +153,7 @@ static int setup(void **state)
     memset(&asked, 0, sizeof asked);
     memset(settled, 0, sizeof settled);
     memset(&context, 0, sizeof context);
+    memset(&barriers, 0, sizeof barriers);
     mapped_open(&context, &world);
     return 0;
 }
@@ -229,15 +258,17 @@ static void strided(void **state)
                 {256, 8, true, false}, {257, 8, false, false}, {2, 65, false, false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         for (int put = 0; put < 2; put++) {
-            static char before[BYTES];
+            static char before[BYTES], source[BYTES];
             const struct path_strides s = {
                 .remote_step = 72, .local_step = 80, .element = rows[i].element, .n = rows[i].n};
             setup(state);
             bool done = put ? rows[i].put : rows[i].get;
             memcpy(before, put ? memory[2] : host, sizeof before);
+            memcpy(source, put ? host : memory[2], sizeof source);
             assert_int_equal(mapped_strided(&context, at(SEG_GPU, AT), host + 8, put, &s), done);
             for (size_t k = 0; done && k < s.n; k++)
-                assert_memory_equal(memory[2] + AT + k * 72, host + 8 + k * 80, s.element);
+                assert_memory_equal(put ? memory[2] + AT + k * 72 : host + 8 + k * 80,
+                                    source + (put ? 8 + k * 80 : AT + k * 72), s.element);
             const char *to = put ? memory[2] + AT : host + 8;
             size_t step = put ? 72 : 80, from = put ? AT : 8;
             assert_memory_equal(to + (s.n - 1) * step + s.element,
@@ -252,7 +283,6 @@ static void strided(void **state)
     elsewhere = false;
     atomic_store(&ready[2][0], 0);
     assert_false(mapped_strided(&context, at(SEG_GPU, AT), host, true, &s));
-    assert_true(memory[0] != NULL);
 }
 
 static void with_a_signal(void **state)
@@ -291,6 +321,31 @@ static void single_values(void **state)
     assert_false(mapped_put(&context, at(SEG_GPU, 128), memory[1], 8));
     assert_false(mapped_get(&context, at(SEG_GPU, 128), memory[1], 8));
     expect_settled(-1);
+}
+
+/* The CPUs of other threads are asked for theirs where others have stored. */
+static void stores_of_other_threads(void **state)
+{
+    uint64_t value = 5;
+    (void)state;
+    assert_int_equal(barriers.registers, 1);
+    assert_false(context.fences_each);
+    assert_true(mapped_store(&context, at(SEG_GPU, 128), &value, 8));
+    expect_settled(2);
+    assert_int_equal(barriers.sends, 0);
+    atomic_store(&context.storer, &way); /* another thread */
+    assert_true(mapped_store(&context, at(SEG_GPU, 128), &value, 8));
+    expect_settled(2);
+    assert_int_equal(barriers.sends, 1);
+    expect_settled(-1);
+    assert_int_equal(barriers.sends, 1);
+    atomic_store(&windows[2].tested, false);
+    epoch_give(&context.stores[2]);
+    expect_settled(-1); /* there is no mapping any more */
+    barriers.result = -1;
+    mapped_open(&context, &world);
+    assert_true(context.fences_each);
+    barriers.result = 0;
 }
 
 static void nothing_is_mapped(void **state)
@@ -350,6 +405,7 @@ int main(void)
         cmocka_unit_test(strided),
         cmocka_unit_test_setup(with_a_signal, setup),
         cmocka_unit_test_setup(single_values, setup),
+        cmocka_unit_test_setup(stores_of_other_threads, setup),
         cmocka_unit_test_setup(nothing_is_mapped, setup),
         cmocka_unit_test(what_is_told_of_it),
     };
