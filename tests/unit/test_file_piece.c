@@ -90,8 +90,7 @@ static void the_queue_hears_of_buffers(void **state)
                 {&with_buffers, 5, (size_t)64 << 20, 0, 0},
                 {&without, 3, CHUNK, 0, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (i)
-            close_engine(state);
+        close_engine(state);
         open_with(rows[i].backend, rows[i].depth, rows[i].chunk);
         queue.refuses_buffers = rows[i].refuses;
         issue(FILE_REMOTE, false, 0, 2 * rows[i].chunk);
