@@ -290,6 +290,11 @@ static void a_wait_ends_with_the_limit_or_before(void **state)
 
 int main(void)
 {
+    /* What another launcher has set around this test. */
+    static const char *const others[] = {"SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                         "WORLD_SIZE", "PMIX_NAMESPACE"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        unsetenv(others[i]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_what_is_known_or_chosen),
         cmocka_unit_test(a_launcher_that_is_not_used),
