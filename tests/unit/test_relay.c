@@ -136,6 +136,21 @@ weft_status __wrap_gpu_lane_quiet(struct gpu *gpu, unsigned lane)
     return call("lane", "");
 }
 
+weft_status __wrap_gpu_copy_strided(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+                                    ptrdiff_t dst_step, ptrdiff_t src_step, size_t element,
+                                    size_t n);
+weft_status __wrap_gpu_copy_strided(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+                                    ptrdiff_t dst_step, ptrdiff_t src_step, size_t element,
+                                    size_t n)
+{
+    char more[40];
+    (void)lane;
+    snprintf(more, sizeof more, "%s,%d,%d,%zu", way(gpu, dst, src, 64), (int)dst_step,
+             (int)src_step, n);
+    assert_int_equal(element, 4);
+    return call("strided", more);
+}
+
 /* ------------------------------------------------------------------------------------------------------ */
 
 static struct gpu_window windows[2];
@@ -254,6 +269,20 @@ static void strided_by_copies(void **state)
     expect(path_relay.iget(at(8), bytes, &strides), WEFT_ERR_SYSTEM, "around,get");
 }
 
+static void strided_by_a_kernel(void **state)
+{
+    const struct path_strides strides = {.remote_step = 16, .local_step = 8, .element = 4, .n = 3};
+    (void)state;
+    expect(path_relay.iput(at(8), bytes, &strides), WEFT_OK, "strided,16,8,3");
+    expect(path_relay.iget(at(8), bytes, &strides), WEFT_OK, "strided,get,8,16,3");
+    fails = "strided";
+    expect(path_relay.iput(at(8), bytes, &strides), WEFT_ERR_SYSTEM, "strided,16,8,3");
+    expect(path_relay.iget(at(8), bytes, &strides), WEFT_ERR_SYSTEM, "strided,get,8,16,3");
+    place = GPU_PLACE_PLAIN;
+    fails = NULL;
+    expect(path_relay.iput(at(8), bytes, &strides), WEFT_OK, "copy copy copy quiet,1");
+}
+
 /* Of all third GPUs that there are, until one fails. */
 static void a_quiet(void **state)
 {
@@ -312,14 +341,64 @@ static void the_first_of_the_node(void **state)
     assert_null(strstr(base_last_error(), "another kernel"));
 }
 
+static void whether_it_is_wished(void **state)
+{
+    static const struct {
+        struct path_order order;
+        enum gpu_relay_wish wish;
+    } rows[] = {
+        {{0}, GPU_RELAY_WHERE_NEEDED},
+        {{.count = 2, .order = {PATH_P2P, PATH_RELAY}, .forced = true}, GPU_RELAY_ALWAYS},
+        {{.count = 1, .order = {PATH_P2P, PATH_RELAY}, .forced = true}, GPU_RELAY_NEVER},
+        {{.count = 2, .order = {PATH_RELAY, PATH_P2P}}, GPU_RELAY_ALWAYS},
+        {{.count = 1, .order = {PATH_P2P}}, GPU_RELAY_WHERE_NEEDED},
+        {{.excluded = 1u << PATH_RELAY}, GPU_RELAY_NEVER},
+        {{.excluded = 1u << PATH_P2P}, GPU_RELAY_WHERE_NEEDED},
+        {{.count = 1, .order = {PATH_RELAY}, .excluded = 1u << PATH_RELAY}, GPU_RELAY_NEVER},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_int_equal(relay_wish(&rows[i].order), rows[i].wish);
+}
+
+static void what_keeps_from_it(void **state)
+{
+    static const struct {
+        struct path_facts facts;
+        const char *obstacle; /* NULL: nothing */
+    } rows[] = {
+        {{.kind = WEFT_GPU, .same_node = true, .third = "GPU 2"}, NULL},
+        {{.kind = WEFT_GPU, .same_node = true, .same_pe = true, .third = "GPU 2"}, "the same PE"},
+        {{.kind = WEFT_HOST, .same_node = true, .third = "GPU 2"}, "for GPU memory only"},
+        {{.kind = WEFT_GPU, .third = "GPU 2"}, "the PEs run on different kernels"},
+        {{.kind = WEFT_GPU, .same_node = true}, "no third GPU reaches both"},
+        {{.kind = WEFT_GPU, .same_node = true, .no_third = "a reason"}, "a reason"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *obstacle = path_relay.obstacle(&rows[i].facts);
+        assert_int_equal(obstacle == NULL, rows[i].obstacle == NULL);
+        if (obstacle)
+            assert_string_equal(obstacle, rows[i].obstacle);
+        assert_ptr_equal(path_relay.way(&rows[i].facts), rows[i].facts.third);
+    }
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, prepare, finish)
     const struct CMUnitTest tests[] = {
-        CASE(puts_and_gets),   CASE(puts_with_a_signal),
-        CASE(single_accesses), CASE(strided_by_copies),
-        CASE(a_quiet),         CASE(it_is_not_relayed_any_more),
-        CASE(without_a_gpu),   CASE(the_first_of_the_node),
+        CASE(puts_and_gets),
+        CASE(puts_with_a_signal),
+        CASE(single_accesses),
+        CASE(strided_by_copies),
+        CASE(a_quiet),
+        CASE(it_is_not_relayed_any_more),
+        CASE(without_a_gpu),
+        CASE(the_first_of_the_node),
+        CASE(strided_by_a_kernel),
+        cmocka_unit_test(whether_it_is_wished),
+        cmocka_unit_test(what_keeps_from_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
