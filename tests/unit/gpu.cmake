@@ -8,10 +8,15 @@ weft_unit_test(gpu_limit SOURCES test_gpu_limit.c)
 target_compile_options(test_gpu_limit PRIVATE -Wno-missing-prototypes)
 weft_unit_test(gpu_calls SOURCES test_gpu_calls.c)
 target_link_options(test_gpu_calls PRIVATE LINKER:--wrap=gpu_bounce)
-# With tests/unit/locks.h.
-set(WRAP_LOCKS LINKER:--wrap=pthread_mutex_lock,--wrap=pthread_mutex_unlock)
+# With tests/unit/counted.h.
+set(WRAP_COUNTED LINKER:--wrap=pthread_mutex_lock,--wrap=pthread_mutex_unlock,--wrap=malloc,--wrap=calloc
+                 LINKER:--wrap=realloc,--wrap=strdup,--wrap=free)
 weft_unit_test(gpu_pin SOURCES test_gpu_pin.c)
-target_link_options(test_gpu_pin PRIVATE ${WRAP_LOCKS} LINKER:--wrap=realloc)
+target_link_options(test_gpu_pin PRIVATE ${WRAP_COUNTED})
+weft_unit_test(gpu_map SOURCES test_gpu_map.c)
+target_link_options(test_gpu_map PRIVATE ${WRAP_COUNTED} LINKER:--wrap=map_test,--wrap=gpu_export_dmabuf
+                    LINKER:--wrap=rm_open,--wrap=rm_close,--wrap=rm_abandon,--wrap=rm_import,--wrap=rm_map
+                    LINKER:--wrap=rm_unmap,--wrap=rm_release)
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})

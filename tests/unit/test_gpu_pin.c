@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/status.h"
+#include "counted.h"
 #include "gpu/gpu.h"
-#include "locks.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -34,15 +34,6 @@ static int attributes[128];
 static CUresult attribute_answer, flush_answer, export_answer;
 static struct gpu gpu;
 static struct boot boot;
-
-static bool no_memory;
-
-void *__real_realloc(void *old, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes)
-{
-    return no_memory ? NULL : __real_realloc(old, bytes);
-}
 
 static CUresult push(CUcontext context)
 {
@@ -132,7 +123,7 @@ static int set_up(void **state)
 {
     memset(&gpu, 0, sizeof gpu);
     memset(attributes, 0, sizeof attributes);
-    no_memory = false;
+    counted_begin();
     count = calls = unregistered = fail_at = entered = asked = 0;
     failure = CUDA_ERROR_UNKNOWN;
     io_answer = seen_answer = push_answer = attribute_answer = flush_answer = export_answer =
@@ -248,10 +239,10 @@ static void a_heap_that_is_refused_is_not_tried_again(void **state)
     gpu_unpin_heap(&gpu);
     assert_int_equal(count, 0);
     assert_int_equal(unregistered, 4);
-    no_memory = true;
+    counted.fail_in = 0;
     pin(90 * (size_t)MIB, MIB);
     assert_true(gpu.pins.refused);
-    no_memory = gpu.pins.refused = false;
+    gpu.pins.refused = false;
     gpu_pin_heap(&gpu, NULL, STRIDE, 90 * (size_t)MIB, HOST, MIB); /* there is no host heap */
     push_answer = CUDA_ERROR_UNKNOWN;
     pin(90 * (size_t)MIB, MIB);
@@ -325,7 +316,7 @@ static void a_range_that_is_refused_is_not_noted(void **state)
     assert_int_equal(gpu_pin_range(&gpu, slots, 8192), WEFT_OK);
     assert_int_equal(gpu.pinned_range_count, 0);
     assert_int_equal(unregistered, 0);
-    no_memory = true;
+    counted.fail_in = 0;
     assert_int_equal(gpu_pin_range(&gpu, slots, 8192), WEFT_ERR_NO_MEMORY);
     assert_int_equal(count, 0);
     assert_int_equal(unregistered, 1);
@@ -602,7 +593,7 @@ static void writes_of_nics_are_ordered_or_flushed(void **state)
     assert_int_equal(entered, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, locks_are_free)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, counted_end)
 
 int main(void)
 {
