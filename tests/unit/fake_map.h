@@ -116,7 +116,11 @@ static int fake_open(void **state)
     fake.fd = memfd_create("weft-test-gpu", MFD_CLOEXEC);
     if (fake.fd < 0 || ftruncate(fake.fd, (off_t)bytes))
         return -1;
-    fake.device = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fake.fd, 0);
+    char *at = mmap(NULL, bytes + GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return -1;
+    at += GRANULE - (uintptr_t)at % GRANULE;
+    fake.device = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fake.fd, 0);
     return fake.device == MAP_FAILED ? -1 : 0;
 }
 

@@ -17,6 +17,8 @@ weft_unit_test(gpu_map SOURCES test_gpu_map.c)
 target_link_options(test_gpu_map PRIVATE ${WRAP_COUNTED} LINKER:--wrap=map_test,--wrap=gpu_export_dmabuf
                     LINKER:--wrap=rm_open,--wrap=rm_close,--wrap=rm_abandon,--wrap=rm_import,--wrap=rm_map
                     LINKER:--wrap=rm_unmap,--wrap=rm_release)
+weft_unit_test(gpu_map_own SOURCES test_gpu_map_own.c)
+target_link_options(test_gpu_map_own PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_copy,--wrap=fopen)
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
