@@ -26,6 +26,15 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
     return error;
 }
 
+int __real_pthread_mutex_trylock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    int error = __real_pthread_mutex_trylock(mutex);
+    counted.locks += !error;
+    return error;
+}
+
 int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)

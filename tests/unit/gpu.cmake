@@ -10,7 +10,7 @@ weft_unit_test(gpu_calls SOURCES test_gpu_calls.c)
 target_link_options(test_gpu_calls PRIVATE LINKER:--wrap=gpu_bounce)
 # With tests/unit/counted.h.
 set(WRAP_COUNTED LINKER:--wrap=pthread_mutex_lock,--wrap=pthread_mutex_unlock,--wrap=malloc,--wrap=calloc
-                 LINKER:--wrap=realloc,--wrap=strdup,--wrap=free)
+                 LINKER:--wrap=realloc,--wrap=strdup,--wrap=free,--wrap=pthread_mutex_trylock)
 weft_unit_test(gpu_pin SOURCES test_gpu_pin.c)
 target_link_options(test_gpu_pin PRIVATE ${WRAP_COUNTED})
 weft_unit_test(gpu_map SOURCES test_gpu_map.c)
@@ -19,6 +19,11 @@ target_link_options(test_gpu_map PRIVATE ${WRAP_COUNTED} LINKER:--wrap=map_test,
                     LINKER:--wrap=rm_unmap,--wrap=rm_release)
 weft_unit_test(gpu_map_own SOURCES test_gpu_map_own.c)
 target_link_options(test_gpu_map_own PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_copy,--wrap=fopen)
+weft_unit_test(gpu_bounce SOURCES test_gpu_bounce.c)
+target_link_options(test_gpu_bounce PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_copy,--wrap=gpu_place_of
+                    LINKER:--wrap=gpu_wait_stream,--wrap=thread_start
+                    LINKER:--wrap=clock_now_ns,--wrap=sched_getaffinity,--wrap=proof_cache_numbers
+                    LINKER:--wrap=proof_cache_keep_numbers)
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
