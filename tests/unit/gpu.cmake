@@ -24,6 +24,10 @@ target_link_options(test_gpu_bounce PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_co
                     LINKER:--wrap=gpu_wait_stream,--wrap=thread_start
                     LINKER:--wrap=clock_now_ns,--wrap=sched_getaffinity,--wrap=proof_cache_numbers
                     LINKER:--wrap=proof_cache_keep_numbers)
+weft_unit_test(gpu_map_test SOURCES test_gpu_map_test.c)
+target_link_options(test_gpu_map_test PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_copy,--wrap=gpu_place_of
+                    LINKER:--wrap=wc_store,--wrap=wc_load,--wrap=clock_now_ns
+                    LINKER:--wrap=proof_cache_numbers,--wrap=proof_cache_keep_numbers)
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
