@@ -28,6 +28,10 @@ weft_unit_test(gpu_map_test SOURCES test_gpu_map_test.c)
 target_link_options(test_gpu_map_test PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_copy,--wrap=gpu_place_of
                     LINKER:--wrap=wc_store,--wrap=wc_load,--wrap=clock_now_ns
                     LINKER:--wrap=proof_cache_numbers,--wrap=proof_cache_keep_numbers)
+weft_unit_test(gpu_prove SOURCES test_gpu_prove.c)
+target_link_options(test_gpu_prove PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_launch,--wrap=gpu_wait_stream
+                    LINKER:--wrap=gpu_relay_late,--wrap=gpu_heap_drop
+                    LINKER:--wrap=proof_cache_knows,--wrap=proof_cache_add)
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})

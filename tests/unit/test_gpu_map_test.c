@@ -56,6 +56,7 @@ weft_status __wrap_gpu_copy(struct gpu *by, unsigned lane, void *dst, const void
                             enum gpu_manner manner)
 {
     bool in = in_gpu(dst);
+    assert_int_equal(lane, 0);
     assert_int_equal(manner, GPU_DONE);
     memcpy(dst, src, bytes);
     if (traced)
@@ -148,7 +149,7 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes,
                        const CUmemAllocationProp *properties, unsigned long long flags)
 {
     CUresult result = extra_call();
-    assert_int_equal(bytes % GRANULE, 0);
+    assert_int_equal(bytes % GRANULE + flags, 0);
     *handle = 55;
     created += !result;
     return result;
@@ -165,6 +166,7 @@ static CUresult reserve(CUdeviceptr *at, size_t bytes, size_t alignment, CUdevic
                         unsigned long long flags)
 {
     CUresult result = extra_call();
+    assert_true(alignment == 0 && wish == 0 && flags == 0);
     *at = (uintptr_t)fake.device + EXTRA;
     reserved += !result;
     return result;
@@ -181,7 +183,7 @@ static CUresult mem_map(CUdeviceptr at, size_t bytes, size_t offset,
                         CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
     CUresult result = extra_call();
-    assert_true(at == (uintptr_t)fake.device + EXTRA && offset == 0 && handle == 55);
+    assert_true(at == (uintptr_t)fake.device + EXTRA && offset == 0 && handle == 55 && !flags);
     extra_mapped += !result;
     return result;
 }
@@ -325,13 +327,13 @@ static void a_byte_that_differs_is_named(void **state)
 {
     static const struct {
         int copy;
-        size_t byte;
+        size_t lead, byte;
         const char *why;
     } rows[] = {
-        {1, 7, "8 bytes stored by the CPU and read by the GPU: byte 7 is "},
-        {4, 0, "1 bytes written by the GPU and loaded by the CPU: byte 0 is "},
-        {7, 199, "200 bytes stored by the CPU and read by the GPU: byte 199 is "},
-        {14, 2047, "2048 bytes written by the GPU and loaded by the CPU: byte 2047 is "},
+        {1, 0, 7, "8 bytes stored by the CPU and read by the GPU: byte 7 is "},
+        {4, 1, 0, "1 bytes written by the GPU and loaded by the CPU: byte 0 is "},
+        {7, 3, 199, "200 bytes stored by the CPU and read by the GPU: byte 199 is "},
+        {14, 0, 2047, "2048 bytes written by the GPU and loaded by the CPU: byte 2047 is "},
     };
     fake_chunk(0, 0, 64 * MIB, -1);
     assert_non_null(gpu_map_at(map, 0, 0, 8));
@@ -346,6 +348,8 @@ static void a_byte_that_differs_is_named(void **state)
             sscanf(base_last_error() + strlen(rows[i].why), "%x and should be %x", &is, &should),
             2);
         assert_int_equal(is ^ should, 0x10);
+        assert_int_equal((unsigned char)fake.device[AREA + rows[i].lead + rows[i].byte],
+                         rows[i].copy % 2 ? should : is);
         assert_int_equal(engine_copies, rows[i].copy);
     }
     wrong_copy = 0;
@@ -417,6 +421,7 @@ static void sizes_are_measured_once(void **state)
         engine_ns[1][0] = UINT32_MAX;            /* never sooner */
         engine_copies = stores = loads = 0;
         map->measured = false;
+        map->limits = (struct gpu_map_limits){0};
         cache.known = i == 2;
         const struct gpu_map_limits *limits = gpu_map_limits(map);
         assert_int_equal(limits->store_plain, 4096);
