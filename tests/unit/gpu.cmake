@@ -32,6 +32,9 @@ weft_unit_test(gpu_prove SOURCES test_gpu_prove.c)
 target_link_options(test_gpu_prove PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_launch,--wrap=gpu_wait_stream
                     LINKER:--wrap=gpu_relay_late,--wrap=gpu_heap_drop
                     LINKER:--wrap=proof_cache_knows,--wrap=proof_cache_add)
+weft_unit_test(gpu_adopt SOURCES test_gpu_adopt.c)
+target_link_options(test_gpu_adopt PRIVATE ${WRAP_COUNTED} LINKER:--wrap=boot_agree,--wrap=gpu_heap_map
+                    LINKER:--wrap=gpu_heap_export,--wrap=gpu_heap_import,--wrap=gpu_heap_unmap)
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})

@@ -124,6 +124,7 @@ static CUresult host_alloc(void **address, size_t bytes, unsigned flags)
 {
     CUresult result = call();
     assert_int_equal(flags, CU_MEMHOSTALLOC_DEVICEMAP);
+    assert_true(bytes > 0);
     assert_int_equal(bytes % (sizeof pairs[0] + sizeof reports[0]), 0);
     if (result)
         return result;
@@ -337,8 +338,11 @@ static void without_a_pair_nothing_runs(void **state)
 
 static void the_kernel_ends_before_the_others_wait_limit(void **state)
 {
-    static const uint64_t rows[][2] = {
-        {16000000000u, 4000000000u}, {15999999996u, 3999999999u}, {8, 2}, {0, 4000000000u}};
+    static const uint64_t rows[][2] = {{20000000000u, 4000000000u},
+                                       {16000000000u, 4000000000u},
+                                       {15999999996u, 3999999999u},
+                                       {8, 2},
+                                       {0, 4000000000u}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         gpu.wait_limit_ns = rows[i][0];
         assert_int_equal(gpu_prove(&gpu), WEFT_OK);
