@@ -35,6 +35,12 @@ target_link_options(test_gpu_prove PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_lau
 weft_unit_test(gpu_adopt SOURCES test_gpu_adopt.c)
 target_link_options(test_gpu_adopt PRIVATE ${WRAP_COUNTED} LINKER:--wrap=boot_agree,--wrap=gpu_heap_map
                     LINKER:--wrap=gpu_heap_export,--wrap=gpu_heap_import,--wrap=gpu_heap_unmap)
+weft_unit_test(gpu_third SOURCES test_gpu_third.c)
+target_link_options(test_gpu_third PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_device_find,--wrap=gpu_links_read
+                    LINKER:--wrap=gpu_thirds_divide,--wrap=gpu_device_open,--wrap=gpu_machinery_init
+                    LINKER:--wrap=gpu_machinery_start,--wrap=gpu_machinery_stop,--wrap=gpu_machinery_end
+                    LINKER:--wrap=gpu_heap_open_to,--wrap=gpu_heap_unmap_unused,--wrap=gpu_enter
+                    LINKER:--wrap=gpu_leave,--wrap=gpu_copy,--wrap=gpu_place_of)
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
