@@ -41,6 +41,8 @@ target_link_options(test_gpu_third PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_dev
                     LINKER:--wrap=gpu_machinery_start,--wrap=gpu_machinery_stop,--wrap=gpu_machinery_end
                     LINKER:--wrap=gpu_heap_open_to,--wrap=gpu_heap_unmap_unused,--wrap=gpu_enter
                     LINKER:--wrap=gpu_leave,--wrap=gpu_copy,--wrap=gpu_place_of)
+weft_unit_test(gpu_stripe_measure SOURCES test_gpu_stripe_measure.c)
+target_link_options(test_gpu_stripe_measure PRIVATE LINKER:--wrap=gpu_stripe_parts,--wrap=gpu_wait_stream)
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
