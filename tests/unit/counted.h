@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts the mutexes that the code under test holds and the memory that it has allocated; an allocation can fail. For a
- * test that is linked with WRAP_COUNTED (gpu.cmake). cmocka.h comes first. */
+/* Counts the mutexes that the code under test holds and the memory that it has allocated; an
+ * allocation can fail. For a test that is linked with WRAP_COUNTED (gpu.cmake). cmocka.h comes
+ * first. */
 #ifndef WEFT_TESTS_UNIT_COUNTED_H
 #define WEFT_TESTS_UNIT_COUNTED_H
 

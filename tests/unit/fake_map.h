@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A way to map GPU memory for the CPU whose GPU memory is a file: it records what is mapped and can refuse. cmocka.h
- * comes first. */
+/* A way to map GPU memory for the CPU whose GPU memory is a file: it records what is mapped and can
+ * refuse. cmocka.h comes first. */
 #ifndef WEFT_TESTS_UNIT_FAKE_MAP_H
 #define WEFT_TESTS_UNIT_FAKE_MAP_H
 
@@ -32,6 +32,8 @@ static struct {
     int calls, fail_at, fail_count; /* calls of map: the first that fails, and how many do */
     weft_status failure;
     int mapped, forgotten, closed;
+    weft_status tested; /* what map_test() finds, in a test that wraps it */
+    int tests;
 } fake;
 
 static struct gpu gpu;
@@ -138,6 +140,8 @@ static struct gpu_map *fake_make(const struct map_way *way)
     fake.text[0] = '\0';
     fake.calls = fake.fail_at = fake.mapped = fake.forgotten = fake.closed = 0;
     fake.fail_count = 1;
+    fake.tested = WEFT_OK;
+    fake.tests = 0;
     fake.failure = WEFT_ERR_NO_MEMORY;
     gpu.boot = &boot;
     gpu.device.cuda = &gpu.cuda;
@@ -160,7 +164,25 @@ static struct gpu_map *fake_make(const struct map_way *way)
     return gpu.heap.map;
 }
 
-/* The start of a slot's window is mapped nowhere yet, and its allocation is known. */
+weft_status __wrap_map_test(struct gpu_map *of, int slot);
+weft_status __wrap_map_test(struct gpu_map *of, int slot)
+{
+    fake.tests++;
+    assert_ptr_equal(of, gpu.heap.map);
+    gpu_map_test_area(of, slot)[GPU_MAP_TEST_BYTES - 1] = 't'; /* it is mapped */
+    return fake.tested ? base_fail(fake.tested, "nothing arrives") : WEFT_OK;
+}
+
+/* Where the CPU finds a part of a window; NULL: it does not. */
+static inline const char *fake_at(int slot, size_t offset, size_t bytes)
+{
+    const char *where = gpu_map_at(gpu.heap.map, slot, offset, bytes);
+    if (where)
+        assert_ptr_equal(where, gpu.heap.map->windows[slot].base + offset);
+    return where;
+}
+
+/* An allocation of a window becomes known; fd: -1 = it is the own part. */
 static void fake_chunk(int slot, size_t offset, size_t bytes, int fd)
 {
     CUmemGenericAllocationHandle handles[SLOTS] = {11, 12, 13};

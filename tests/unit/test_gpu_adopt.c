@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program's own in the windows of the GPU heap: what is accepted, where it is put, and what is undone when
- * a step fails here or at another PE. This PE is PE 5, the second of three on its node. */
+/* Memory of the program's own in the windows of the GPU heap: what is accepted, where it is put,
+ * and what is undone when a step fails here or at another PE. This PE is PE 5, the second of three
+ * on its node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -350,22 +351,21 @@ static void stretches_are_used_again(void **state)
 /* What fails here or elsewhere leaves nothing; all turns are taken all the same. */
 static void a_step_that_fails_leaves_nothing(void **state)
 {
+#define OWN_MAPPED "agree map1@58+6 export "
+#define ONE_SHARED OWN_MAPPED "agree share2 import0 share5 "
+#define UNDONE     "unmap0 unmap1 unmap2 "
     static const struct {
         int fails, agreed_fails;
         const char *calls;
     } rows[] = {
         {0, 1, "agree "},
-        {1, 0, "agree map1@58+6 failed unmap0 unmap1 unmap2 "},
-        {2, 0, "agree map1@58+6 export failed unmap0 unmap1 unmap2 "},
-        {0, 2, "agree map1@58+6 export agree unmap0 unmap1 unmap2 "},
-        {3, 0, "agree map1@58+6 export agree share2 unmap0 unmap1 unmap2 "},
-        {4, 0,
-         "agree map1@58+6 export agree share2 import0 share5 share9 failed unmap0 unmap1 unmap2 "},
-        {6, 0,
-         "agree map1@58+6 export agree share2 import0 share5 import1 share9 failed unmap0 unmap1 unmap2 "},
-        {0, 3,
-         "agree map1@58+6 export agree share2 import0 share5 import1 share9 import2 agree unmap0 unmap1 "
-         "unmap2 "},
+        {1, 0, "agree map1@58+6 failed " UNDONE},
+        {2, 0, OWN_MAPPED "failed " UNDONE},
+        {0, 2, OWN_MAPPED "agree " UNDONE},
+        {3, 0, OWN_MAPPED "agree share2 " UNDONE},
+        {4, 0, ONE_SHARED "share9 failed " UNDONE},
+        {6, 0, ONE_SHARED "import1 share9 failed " UNDONE},
+        {0, 3, ONE_SHARED "import1 share9 import2 agree " UNDONE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         calls = agreements = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between plain and GPU memory by threads: what they carry over their bounce buffers, from which sizes they are
- * asked, and what is left when something fails. Copies of the driver are done when their stream is waited for. */
+/* Copies between plain and GPU memory by threads: what they carry over their bounce buffers, from
+ * which sizes they are asked, and what is left when something fails. Copies of the driver are done
+ * when their stream is waited for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +43,7 @@ static struct gpu gpu;
 static struct boot boot = {.local_npes = 1};
 static char *device, *host;
 static size_t device_bytes;
-static bool push_fails, device_fails;
+static bool push_fails, device_fails, unmoved; /* nothing is copied while it is measured */
 static int cpus;
 static struct gpu_lane lane;
 static int settled;
@@ -115,11 +116,13 @@ weft_status __wrap_gpu_wait_stream(struct gpu *by, CUstream handle, const char *
     }
     if (++waits == fail_wait)
         return base_fail(wait_failure, "it does not end");
-    for (int i = 0; i < stream->pending; i++)
+    for (int i = 0; i < stream->pending && !unmoved; i++)
         memcpy(stream->copies[i].to, stream->copies[i].from, stream->copies[i].bytes);
     stream->pending = 0;
     return WEFT_OK;
 }
+
+static void *buffers[STREAMS]; /* pinned */
 
 static CUresult host_alloc(void **address, size_t bytes, unsigned flags)
 {
@@ -129,15 +132,19 @@ static CUresult host_alloc(void **address, size_t bytes, unsigned flags)
     if (++allocations == fail_allocation)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *address = aligned_alloc(4096, bytes);
-    pinned_live++;
+    buffers[pinned_live++] = *address;
     return CUDA_SUCCESS;
 }
 
 static CUresult free_host(void *address)
 {
-    __real_free(address);
-    pinned_live--;
-    return CUDA_SUCCESS;
+    for (int i = 0; i < pinned_live; i++)
+        if (buffers[i] == address) {
+            buffers[i] = buffers[--pinned_live];
+            __real_free(address);
+            return CUDA_SUCCESS;
+        }
+    return CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult alloc(CUdeviceptr *address, size_t bytes)
@@ -248,7 +255,7 @@ static int set_up(void **state)
     largest = own_ns = 0;
     wait_failure = WEFT_ERR_TIMEOUT;
     settle_status = WEFT_OK;
-    push_fails = device_fails = false;
+    push_fails = device_fails = unmoved = false;
     cpus = 16;
     boot.local_npes = 1;
     unsetenv("WEFT_COPY_THREADS");
@@ -319,7 +326,7 @@ static void all_parts_are_carried(void **state)
         size_t bytes, part;
     } rows[] = {
         {"2", MIB, 256 * KIB},          {"3", MIB + 24, 128 * KIB},
-        {"8", MIB + 1, 128 * KIB},      {"2", 13 * MIB + 4321, 512 * KIB},
+        {"8", MIB + 1, 128 * KIB},      {"2", 5 * MIB + 4321, 512 * KIB},
         {"4", 3 * MIB + 65, 384 * KIB}, {"4", 4 * MIB, 512 * KIB},
     };
     weft_status status;
@@ -327,13 +334,13 @@ static void all_parts_are_carried(void **state)
         use(rows[i].threads);
         for (int in = 1; in >= 0; in--) {
             char *dst = in ? device : host, *src = in ? host : device;
-            fill(src, MOST, (unsigned)i);
-            memset(dst, 'x', MOST);
+            fill(src, rows[i].bytes + 128, (unsigned)i);
+            memset(dst, 'x', rows[i].bytes + 128);
             settled = 0;
             assert_true(bounce(dst + 64, src + 128, rows[i].bytes, &status));
             assert_int_equal(status, WEFT_OK);
             assert_int_equal(settled, 1);
-            assert_memory_equal(dst + 64, src + 128, rows[i].bytes);
+            assert_int_equal(memcmp(dst + 64, src + 128, rows[i].bytes), 0);
             assert_int_equal(dst[63], 'x');
             assert_int_equal(dst[64 + rows[i].bytes], 'x');
             assert_int_equal(largest, rows[i].part);
@@ -382,34 +389,32 @@ static void a_part_that_fails_is_the_callers(void **state)
     weft_status status;
     use("2");
     for (int in = 0; in < 2; in++) {
-        for (int k = 1; k <= 24; k += 5) {
+        for (int k = 1; k <= 12; k += 5) {
             char *dst = in ? device : host, *src = in ? host : device;
             fail_copy = copies + k;
-            assert_true(bounce(dst, src, 12 * MIB, &status));
+            assert_true(bounce(dst, src, 6 * MIB, &status));
             assert_int_equal(status, WEFT_ERR_SYSTEM);
             assert_non_null(strstr(base_last_error(), "cuMemcpyAsync of 524288 bytes"));
             for (int i = 0; i < STREAMS; i++)
                 assert_int_equal(streams[i].pending, 0);
             fail_wait = waits + k;
             wait_failure = WEFT_ERR_SYSTEM;
-            assert_true(bounce(dst, src, 12 * MIB, &status));
+            assert_true(bounce(dst, src, 6 * MIB, &status));
             assert_int_equal(status, WEFT_ERR_SYSTEM);
             assert_string_equal(base_last_error(), "it does not end");
             assert_false(gpu.bounce_refused);
             fail_copy = fail_wait = 0;
-            fill(src, 12 * MIB, (unsigned)k);
-            assert_true(bounce(dst, src, 12 * MIB, &status));
+            fill(src, 6 * MIB, (unsigned)k);
+            assert_true(bounce(dst, src, 6 * MIB, &status));
             assert_int_equal(status, WEFT_OK);
-            assert_memory_equal(dst, src, 12 * MIB);
+            assert_int_equal(memcmp(dst, src, 6 * MIB), 0);
         }
     }
-    fail_copy = copies + 24; /* others are under way, and end no more */
-    fail_wait = waits + 40;
-    wait_failure = WEFT_ERR_TIMEOUT;
+    wait_failure = WEFT_ERR_TIMEOUT; /* others are under way, and end no more */
     while (!gpu.bounce_refused) {
         fail_copy = copies + 3;
         fail_wait = waits + 2;
-        assert_true(bounce(device, host, 12 * MIB, &status));
+        assert_true(bounce(device, host, 6 * MIB, &status));
     }
     assert_false(bounce(device, host, MIB, &status));
 }
@@ -455,7 +460,8 @@ static void memory_stays_where_work_is_left(void **state)
     fail_wait = waits + 4; /* the last stream does not end */
     gpu_bounce_stop(&gpu);
     assert_int_equal(pinned_live, 3);
-    pinned_live = 0;
+    while (pinned_live)
+        free_host(buffers[0]);
 }
 
 static void a_worker_without_a_context_leaves_its_part_to_others(void **state)
@@ -466,7 +472,7 @@ static void a_worker_without_a_context_leaves_its_part_to_others(void **state)
     fill(host, 4 * MIB, 5);
     assert_true(bounce(device, host, 4 * MIB, &status));
     assert_int_equal(status, WEFT_OK);
-    assert_memory_equal(device, host, 4 * MIB);
+    assert_int_equal(memcmp(device, host, 4 * MIB), 0);
     push_fails = false;
     gpu_bounce_stop(&gpu);
     push_fails = true;
@@ -485,6 +491,7 @@ static void sizes_are_measured_once(void **state)
         {{50, 200, 90, 200, 300}, 8 * MIB, 3},   {{10, 104, 105, 200, 300}, 4 * MIB, 4},
         {{104, 105, 200, 200, 300}, 2 * MIB, 5}, {{500, 500, 500, 500, 90}, 0, 1},
     };
+    unmoved = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         use("auto");
         memset(&cache, 0, sizeof cache);
@@ -541,6 +548,7 @@ static void each_direction_has_its_size(void **state)
 
 static void what_fails_while_it_is_measured_is_not_used(void **state)
 {
+    unmoved = true;
     use("auto");
     own_ns = 1;
     for (int i = 0; i < 5; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's own GPU memory in the CPU's addresses: which mapping serves which range, which are kept for the next
- * one who asks, and when each is taken down. */
+/* The program's own GPU memory in the CPU's addresses: which mapping serves which range, which are
+ * kept for the next one who asks, and when each is taken down. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,8 @@
 
 enum { PAGE = 65536, LEAD = 8192 };
 
-/* What the driver knows: of cuMemCreate(), of cudaMalloc() and not at the start of a page, of another GPU. */
+/* What the driver knows: of cuMemCreate(), of cudaMalloc() and not at the start of a page, of
+ * another GPU. */
 static struct allocation {
     size_t start, bytes;
     int ordinal;

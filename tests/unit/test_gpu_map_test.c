@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The test of a mapping of GPU memory, with the copy engine or with what the owner has left there, and up to which sizes
- * the CPU is the quicker one. Time is what each copy is said to take. */
+/* The test of a mapping of GPU memory, with the copy engine or with what the owner has left there,
+ * and up to which sizes the CPU is the quicker one. Time is what each copy is said to take. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

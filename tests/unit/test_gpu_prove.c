@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pairs of GPUs are tested, what the kernel is given, whose finding counts, and what is left when a step fails.
- * This PE is PE 3 of 6, the second one of its node; its peers are PE 1 and PE 4. */
+/* Which pairs of GPUs are tested, what the kernel is given, whose finding counts, and what is left
+ * when a step fails. This PE is PE 3 of 6, the second one of its node; its peers are PE 1 and PE 4.
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -444,7 +445,7 @@ static void a_step_of_all_that_fails_ends_the_test(void **state)
     }
 }
 
-static void findings_are_told_in_words(void **state)
+static void findings_in_words(void **state)
 {
     static const struct {
         struct prove_report report;
@@ -488,7 +489,7 @@ int main(void)
         TEST(the_finding_that_says_more_counts),
         TEST(a_pe_that_cannot_take_part_says_so),
         TEST(a_step_of_all_that_fails_ends_the_test),
-        TEST(findings_are_told_in_words),
+        TEST(findings_in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shares of the ways of large copies, from what each way is measured to carry; time is what a model of the links says. */
+/* Shares of the ways of large copies, from what each way is measured to carry; time is what a model
+ * of the links says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

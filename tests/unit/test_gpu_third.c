@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which third GPU is taken for which window, what of it is opened and given up, and copies through memory that it can
- * access. The driver is a table of functions over matrices of links. */
+/* Which third GPU is taken for which window, what of it is opened and given up, and copies through
+ * memory that it can access. The driver is a table of functions over matrices of links. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
