@@ -54,6 +54,8 @@ target_link_options(test_gpu_third PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_dev
 weft_unit_test(gpu_stripe_measure SOURCES test_gpu_stripe_measure.c)
 target_link_options(test_gpu_stripe_measure PRIVATE LINKER:--wrap=gpu_stripe_parts
                     LINKER:--wrap=gpu_wait_stream)
+weft_unit_test(gpu_links SOURCES test_gpu_links.c)
+target_link_options(test_gpu_links PRIVATE LINKER:--wrap=nvml_open,--wrap=nvml_close)
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
