@@ -6,13 +6,12 @@
 #include "driver/nvml.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { LINKS_OF_A_GPU = 36, PEER_IS_SWITCH = 2 };
 
 /* Links that lead from one GPU to each other, and into switches. */
 struct counted {
-    int to[GPU_LINKS_MOST], to_switch, other;
+    int to[GPU_LINKS_MOST], to_switch;
 };
 
 /* As the driver names it: "0000:0d:00.0". */
@@ -81,11 +80,7 @@ static void count_link(const struct nvml *nvml, nvml_device device, unsigned lin
     }
     bool told = nvml->link_peer && nvml->link_peer(device, link, &peer) == NVML_OK;
     for (int i = 0; told && i < n; i++)
-        if (same_place(&peer, &places[i])) {
-            counted->to[i]++;
-            return;
-        }
-    counted->other++; /* to a CPU, a GPU that is not visible, or nobody has told */
+        counted->to[i] += same_place(&peer, &places[i]);
 }
 
 /* Where one end's links into a switch would serve, or the links between the two are counted. */
@@ -124,7 +119,6 @@ void gpu_links_read(const struct gpu_device *own, struct gpu_links *links)
     struct nvml nvml;
     bool all = true;
     *links = (struct gpu_links){.n = own->visible < GPU_LINKS_MOST ? own->visible : GPU_LINKS_MOST};
-    memset(places, 0, sizeof places);
     for (int i = 0; i < links->n; i++)
         all &= !cuda->DeviceGet(&devices[i], i) && place_of(cuda, devices[i], &places[i]);
     if (!all || !read_access(cuda, links, devices) || links->n < 3)

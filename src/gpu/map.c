@@ -111,8 +111,6 @@ static weft_status map_pane(struct gpu_map *map, int slot, size_t offset, size_t
         return status;
     }
     piece->memory = memory;
-    piece->at = window->base + start;
-    piece->bytes = stop - start;
     piece->next = map->pieces;
     map->pieces = piece;
     mark(window, map, start, stop - start, 1);

@@ -251,9 +251,7 @@ static weft_status map_piece(struct gpu_map *map, struct map_memory *memory, siz
         return status;
     }
     piece->memory = memory;
-    piece->at = at;
     piece->offset = offset;
-    piece->bytes = bytes;
     piece->next = memory->pieces;
     memory->pieces = piece;
     *result = piece;

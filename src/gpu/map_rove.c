@@ -70,8 +70,6 @@ static weft_status go(struct gpu_map *map, struct gpu_map_rover *rover, int slot
         return status;
     }
     piece->memory = memory;
-    piece->at = rover->at;
-    piece->bytes = granule;
     rover->piece = piece;
     rover->slot = slot;
     rover->start = start;

@@ -52,7 +52,8 @@ struct map_way {
     /* Gives up what it keeps of memory of which nothing is mapped. */
     void (*forget)(struct gpu_map *map, struct map_memory *memory);
 
-    /* Maps `bytes` at `offset` of the memory at the address `at`, which is reserved. */
+    /* Maps `bytes` at `offset` of the memory at the address `at`, which is reserved. Sets piece->at and
+     * piece->bytes. */
     weft_status (*map)(struct gpu_map *map, struct map_memory *memory, size_t offset, size_t bytes,
                        char *at, struct map_piece *piece);
 

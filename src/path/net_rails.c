@@ -136,7 +136,6 @@ static int open_queue(struct net_rail *rail)
     struct fi_cq_attr attr = {
         .size = QUEUE_ENTRIES, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
     int error = fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
-    rail->descriptor = -1;
     if (!error && fi_control(&rail->cq->fid, FI_GETWAIT, &rail->descriptor) == 0)
         return 0;
     if (!error)

@@ -8,6 +8,54 @@ weft_unit_test(gpu_limit SOURCES test_gpu_limit.c)
 target_compile_options(test_gpu_limit PRIVATE -Wno-missing-prototypes)
 weft_unit_test(gpu_calls SOURCES test_gpu_calls.c)
 target_link_options(test_gpu_calls PRIVATE LINKER:--wrap=gpu_bounce)
+# With tests/unit/counted.h.
+set(WRAP_COUNTED LINKER:--wrap=pthread_mutex_lock,--wrap=pthread_mutex_trylock
+                 LINKER:--wrap=pthread_mutex_unlock,--wrap=malloc,--wrap=calloc,--wrap=realloc
+                 LINKER:--wrap=strdup,--wrap=free)
+weft_unit_test(gpu_pin SOURCES test_gpu_pin.c)
+target_link_options(test_gpu_pin PRIVATE ${WRAP_COUNTED})
+weft_unit_test(gpu_map SOURCES test_gpu_map.c)
+target_link_options(test_gpu_map PRIVATE ${WRAP_COUNTED} LINKER:--wrap=map_test)
+weft_unit_test(gpu_map_start SOURCES test_gpu_map_start.c)
+target_link_options(test_gpu_map_start PRIVATE ${WRAP_COUNTED} LINKER:--wrap=map_test
+                    LINKER:--wrap=gpu_export_dmabuf,--wrap=rm_open,--wrap=rm_close
+                    LINKER:--wrap=rm_abandon,--wrap=rm_import,--wrap=rm_map,--wrap=rm_unmap
+                    LINKER:--wrap=rm_release)
+weft_unit_test(gpu_map_own SOURCES test_gpu_map_own.c)
+target_link_options(test_gpu_map_own PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_copy,--wrap=fopen)
+weft_unit_test(gpu_bounce SOURCES test_gpu_bounce.c)
+target_link_options(test_gpu_bounce PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_copy
+                    LINKER:--wrap=gpu_place_of
+                    LINKER:--wrap=gpu_wait_stream,--wrap=thread_start
+                    LINKER:--wrap=clock_now_ns,--wrap=sched_getaffinity,--wrap=proof_cache_numbers
+                    LINKER:--wrap=proof_cache_keep_numbers)
+weft_unit_test(gpu_map_test SOURCES test_gpu_map_test.c)
+target_link_options(test_gpu_map_test PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_copy
+                    LINKER:--wrap=gpu_place_of
+                    LINKER:--wrap=wc_store,--wrap=wc_load,--wrap=clock_now_ns
+                    LINKER:--wrap=proof_cache_numbers,--wrap=proof_cache_keep_numbers)
+weft_unit_test(gpu_prove SOURCES test_gpu_prove.c)
+target_link_options(test_gpu_prove PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_launch
+                    LINKER:--wrap=gpu_wait_stream
+                    LINKER:--wrap=gpu_relay_late,--wrap=gpu_heap_drop
+                    LINKER:--wrap=proof_cache_knows,--wrap=proof_cache_add)
+weft_unit_test(gpu_adopt SOURCES test_gpu_adopt.c)
+target_link_options(test_gpu_adopt PRIVATE ${WRAP_COUNTED} LINKER:--wrap=boot_agree
+                    LINKER:--wrap=gpu_heap_map
+                    LINKER:--wrap=gpu_heap_export,--wrap=gpu_heap_import,--wrap=gpu_heap_unmap)
+weft_unit_test(gpu_third SOURCES test_gpu_third.c)
+target_link_options(test_gpu_third PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_device_find
+                    LINKER:--wrap=gpu_links_read
+                    LINKER:--wrap=gpu_thirds_divide,--wrap=gpu_device_open,--wrap=gpu_machinery_init
+                    LINKER:--wrap=gpu_machinery_start LINKER:--wrap=gpu_machinery_stop
+                    LINKER:--wrap=gpu_machinery_end
+                    LINKER:--wrap=gpu_heap_open_to,--wrap=gpu_heap_unmap_unused,--wrap=gpu_enter
+                    LINKER:--wrap=gpu_leave,--wrap=gpu_copy,--wrap=gpu_place_of)
+weft_unit_test(gpu_stripe_measure SOURCES test_gpu_stripe_measure.c)
+target_link_options(test_gpu_stripe_measure PRIVATE LINKER:--wrap=gpu_stripe_parts
+                    LINKER:--wrap=gpu_wait_stream)
+weft_unit_test(gpu_links SOURCES test_gpu_links.c)
+target_link_options(test_gpu_links PRIVATE LINKER:--wrap=nvml_open,--wrap=nvml_close)
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
