@@ -56,10 +56,16 @@ static CUresult device_get(CUdevice *device, int ordinal)
     return ordinal == hidden ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
+/* A GPU behind those of the matrices has no link to any. */
+static bool in_matrices(CUdevice a, CUdevice b)
+{
+    return a < DEVICE + GPUS && b < DEVICE + GPUS;
+}
+
 static CUresult can_access(int *can, CUdevice by, CUdevice of)
 {
     assert_int_not_equal(by, of);
-    *can = access_to[by - DEVICE][of - DEVICE];
+    *can = in_matrices(by, of) && access_to[by - DEVICE][of - DEVICE];
     return CUDA_SUCCESS;
 }
 
@@ -67,11 +73,11 @@ static CUresult p2p(int *value, int which, CUdevice a, CUdevice b)
 {
     assert_int_not_equal(a, b);
     if (which == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK) {
-        *value = rank[a - DEVICE][b - DEVICE];
+        *value = in_matrices(a, b) ? rank[a - DEVICE][b - DEVICE] : 0;
         return a - DEVICE == unranked ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
     }
     assert_int_equal(which, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
-    *value = nvlink[a - DEVICE][b - DEVICE];
+    *value = in_matrices(a, b) && nvlink[a - DEVICE][b - DEVICE];
     return CUDA_SUCCESS;
 }
 
