@@ -10,6 +10,7 @@
 #include "ops/coll_choose.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,6 +58,8 @@ static void refused(const struct coll_machine *of, const char *words)
     assert_int_equal(coll_rates_read(path, of, &rates, &when, NULL), WEFT_ERR_CONFIG);
     if (!strstr(base_last_error(), words))
         fail_msg("\"%s\" has no \"%s\"", base_last_error(), words);
+    if (access(path, F_OK) == 0) /* the name comes first */
+        assert_memory_equal(base_last_error(), path, strlen(path));
     assert_non_null(strstr(base_last_error(), "weft bench coll --tune"));
     assert_memory_equal(&rates, &coll_rates_built_in, sizeof rates);
     assert_int_equal(when.pes, 7);
@@ -88,7 +91,7 @@ static void round_trip(void **state)
     put(text, length);
     assert_int_equal(coll_rates_read(path, &machine, &rates, &when, &of), WEFT_OK);
     assert_memory_equal(&rates, &written, sizeof rates); /* every bit of them */
-    assert_int_equal(coll_rates_hash(&rates), coll_rates_hash(&written));
+    assert_int_equal(coll_rates_hash(&rates), crc32c(0, &written, sizeof written));
     assert_int_not_equal(coll_rates_hash(&rates), coll_rates_hash(&coll_rates_built_in));
     assert_string_equal(when.date, "2026-11-23");
     assert_int_equal(when.pes, 4);
@@ -126,6 +129,14 @@ static void cut_or_changed(void **state)
     put(text, sizeof text - 1);
     refused(&machine, "cut off");
     text[length] = '\0';
+    text[length] = '\0';
+    put(text, length + 1); /* the byte 0 behind it */
+    refused(&machine, "it is no file of rates");
+    put(text, length - 1);
+    file = fopen(path, "a"); /* the CRC is right, the line is not */
+    fputs(" \n", file);
+    fclose(file);
+    refused(&machine, "cut off or was changed");
     unlink(path);
     refused(&machine, "No such file");
 }
@@ -157,8 +168,36 @@ static void not_rates(void **state)
     refused(&machine, "\"lines\" among the estimates is no rate");
     put_changed("crc32c ", "more_us 1\ncrc32c ");
     refused(&machine, "lines that do not belong");
-    put_changed("pes 4", "pes x");
-    refused(&machine, "does not say of which machine");
+    put_changed("combine_us 6\n", "combine_us \n");
+    refused(&machine, "combine_us is missing or holds no number");
+    static const char *const heads[][2] = {
+        {"pes 4", "pes x"},
+        {"pes 4", "pes 4x"},
+        {"pes 4", "pes 0"},
+        {"pes 4", "pes -1"},
+        {"pes 4", "pes 1073741824"},
+        {"gpu ", "gpx "},
+        {"gpu ", "gpu\t"},
+        {"pes 4\n", ""},
+        {"NVIDIA H200", "01234567890123456789012345678901234567890123456789"
+                        "0123456789012345678901234567890123456789012345"},
+    };
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        put_changed(heads[i][0], heads[i][1]);
+        refused(&machine, "does not say of which machine");
+    }
+    struct coll_rates rates;
+    struct coll_measured when;
+    struct coll_machine of;
+    put_changed("NVIDIA H200", "01234567890123456789012345678901234567890123456789"
+                               "012345678901234567890123456789012345678901234");
+    refused(&machine, "it is of 4 0123456789");
+    put_changed("pes 4", "pes 1");
+    assert_int_equal(coll_rates_read(path, NULL, &rates, &when, &of), WEFT_OK);
+    assert_int_equal(when.pes, 1);
+    put_changed("pes 4", "pes 1073741823");
+    assert_int_equal(coll_rates_read(path, NULL, &rates, &when, &of), WEFT_OK);
+    assert_int_equal(when.pes, 1073741823);
 }
 
 /* What a fit of two times can come to is made fit to be kept; what is in its range stays to the bit. */
@@ -180,6 +219,27 @@ static void mended(void **state)
         assert_int_equal(coll_rates_read(path, &machine, &read, &when, NULL), WEFT_OK);
         assert_memory_equal(&read, &rates, sizeof rates);
     }
+}
+
+/* A list of estimates that does not fit is cut off at the end of its room. */
+static void estimates_cut_off(void **state)
+{
+    (void)state;
+    struct coll_rates rates = coll_rates_built_in;
+    static const char whole[] = "lines_us, two_lines_us, lines_gbps";
+    for (size_t bytes = 1; bytes < sizeof whole; bytes++) {
+        char names[256];
+        memset(names, '#', sizeof names);
+        coll_rates_estimates(&rates, ", ", names, bytes);
+        assert_int_equal(strlen(names), bytes - 1);
+        assert_memory_equal(names, whole, bytes - 1);
+        for (size_t i = bytes; i < sizeof names; i++)
+            assert_int_equal(names[i], '#');
+    }
+    rates.estimates = UINT64_C(1) << COLL_RATE_COUNT; /* of no rate */
+    char names[64];
+    coll_rates_estimates(&rates, ", ", names, sizeof names);
+    assert_string_equal(names, "none");
 }
 
 /* Which rates were measured is part of them: in the file, in the hash, and of those that were mended. */
@@ -257,11 +317,133 @@ static void where(void **state)
     coll_rates_find(&machine, &rates, &when, found, sizeof found, why, sizeof why);
     assert_memory_equal(&rates, &coll_rates_built_in, sizeof rates);
     assert_non_null(strstr(why, "/nowhere/rates: No such file"));
+    assert_string_equal(found, "");
     unsetenv("WEFT_COLL_RATES");
     unsetenv("XDG_CACHE_HOME");
     setenv("HOME", "nowhere", 1);
     config_reset();
     assert_false(coll_rates_file(&machine, found, sizeof found));
+}
+
+static int open_files(void)
+{
+    int count = 0;
+    DIR *list = opendir("/proc/self/fd");
+    assert_non_null(list);
+    while (readdir(list))
+        count++;
+    closedir(list);
+    return count;
+}
+
+/* The name of the file is made of the folder of caches and of the machine's; one that
+ * does not fit is none. */
+static void names_of_files(void **state)
+{
+    (void)state;
+    char found[1200], wanted[1200], longer[600];
+    struct coll_machine odd = {"az AZ/09`{@[:;_", 3, 12080};
+    static const struct {
+        const char *cache, *home, *folder;
+    } table[] = {
+        {"/x", "/home", "/x/weft"},
+        {NULL, "/home", "/home/.cache/weft"},
+        {"x/y", "/h", "/h/.cache/weft"},
+        {"", "/h", "/h/.cache/weft"},
+        {NULL, "x/y", NULL},
+        {NULL, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        unsetenv("XDG_CACHE_HOME");
+        unsetenv("HOME");
+        if (table[i].cache)
+            setenv("XDG_CACHE_HOME", table[i].cache, 1);
+        if (table[i].home)
+            setenv("HOME", table[i].home, 1);
+        assert_int_equal(coll_rates_file(&odd, found, sizeof found), table[i].folder != NULL);
+        if (!table[i].folder)
+            continue;
+        snprintf(wanted, sizeof wanted, "%s/coll-rates-az-AZ-09--------x3-12080", table[i].folder);
+        assert_string_equal(found, wanted);
+        assert_true(coll_rates_file(&odd, found, strlen(wanted) + 1));
+        assert_false(coll_rates_file(&odd, found, strlen(wanted)));
+    }
+    memset(odd.gpu, 'g', sizeof odd.gpu - 1);
+    odd.gpu[sizeof odd.gpu - 1] = '\0';
+    setenv("HOME", "/h", 1);
+    assert_true(coll_rates_file(&odd, found, sizeof found));
+    assert_non_null(strstr(found, odd.gpu));
+    memset(longer, 'l', sizeof longer);
+    longer[0] = '/';
+    longer[512 - sizeof "/weft"] = '\0'; /* the folder's name has 511 characters */
+    setenv("XDG_CACHE_HOME", longer, 1);
+    assert_true(coll_rates_file(&odd, found, sizeof found));
+    strcat(longer, "l");
+    setenv("XDG_CACHE_HOME", longer, 1);
+    assert_false(coll_rates_file(&odd, found, sizeof found));
+    setenv("WEFT_COLL_RATES", "/some/rates", 1);
+    config_reset();
+    assert_true(coll_rates_file(&odd, found, sizeof "/some/rates"));
+    assert_false(coll_rates_file(&odd, found, sizeof "/some/rates" - 1));
+    char why[] = "#";
+    struct coll_rates rates;
+    struct coll_measured when;
+    coll_rates_find(&odd, &rates, &when, found, sizeof found, why, 0);
+    assert_string_equal(why, "#");
+    assert_string_equal(found, "");
+    unsetenv("WEFT_COLL_RATES");
+    config_reset();
+    setenv("XDG_CACHE_HOME", folder, 1); /* other files are no rates */
+    snprintf(wanted, sizeof wanted, "%s/weft", folder);
+    assert_true(mkdir(wanted, 0700) == 0 || errno == EEXIST);
+    int before = open_files();
+    assert_false(coll_rates_any());
+    assert_int_equal(open_files(), before);
+    assert_int_equal(rmdir(wanted), 0);
+    unsetenv("XDG_CACHE_HOME");
+}
+
+/* What cannot be written is said, and nothing is left of it. */
+static void not_written(void **state)
+{
+    (void)state;
+    char to[700], beside[720], pid[16];
+    struct stat about;
+    int before = open_files();
+    snprintf(pid, sizeof pid, ".%d", (int)getpid());
+    memset(to, 'p', sizeof to);
+    memcpy(to, "/dev/null/", 10);
+    to[640 - strlen(pid) - 1] = '\0';
+    assert_int_equal(coll_rates_write(to, &machine, &written, &measured), WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(base_last_error(), "Not a directory"));
+    strcat(to, "p");
+    assert_int_equal(coll_rates_write(to, &machine, &written, &measured), WEFT_ERR_CONFIG);
+    assert_non_null(strstr(base_last_error(), "too long"));
+    static const struct {
+        const char *device, *words;
+    } table[] = {{"/dev/full", "No space left"}, {"/dev/null", "Invalid argument"}};
+    snprintf(to, sizeof to, "%s/device", folder);
+    snprintf(beside, sizeof beside, "%s%s", to, pid);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(symlink(table[i].device, beside), 0);
+        assert_int_equal(coll_rates_write(to, &machine, &written, &measured), WEFT_ERR_SYSTEM);
+        assert_non_null(strstr(base_last_error(), table[i].words));
+        assert_int_equal(lstat(beside, &about), -1);
+        assert_int_equal(lstat(to, &about), -1);
+    }
+    snprintf(to, sizeof to, "%s/a/b", folder); /* a folder */
+    snprintf(beside, sizeof beside, "%s%s", to, pid);
+    assert_int_equal(coll_rates_write(to, &machine, &written, &measured), WEFT_ERR_SYSTEM);
+    assert_int_equal(lstat(beside, &about), -1);
+    assert_int_equal(open_files(), before);
+    snprintf(to, sizeof to, "%s/a", folder);
+    assert_int_equal(stat(to, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0700);
+    char here[256];
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(coll_rates_write("r/rates", &machine, &written, &measured), WEFT_OK);
+    assert_int_equal(chdir(here), 0);
 }
 
 /* A fence that costs more moves the border to larger sizes, a link that is slower for packets to smaller ones; more bytes
@@ -305,10 +487,17 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(cut_or_changed),
-        cmocka_unit_test(not_rates),  cmocka_unit_test(mended),
-        cmocka_unit_test(estimates),  cmocka_unit_test(other_machines),
-        cmocka_unit_test(where),      cmocka_unit_test(choice),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(cut_or_changed),
+        cmocka_unit_test(not_rates),
+        cmocka_unit_test(mended),
+        cmocka_unit_test(estimates),
+        cmocka_unit_test(other_machines),
+        cmocka_unit_test(estimates_cut_off),
+        cmocka_unit_test(names_of_files),
+        cmocka_unit_test(not_written),
+        cmocka_unit_test(where),
+        cmocka_unit_test(choice),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
