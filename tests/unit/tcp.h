@@ -11,6 +11,7 @@
 #include "boot/member.h"
 #include "boot/methods.h"
 #include "boot/rendezvous.h"
+#include "callocs.h"
 #include "driver/crypto.h"
 
 #include <errno.h>
@@ -43,8 +44,6 @@ static struct {
     weft_status status[2], fail_status; /* of checks: of the job, of the node */
     const char *sentence;
     char said[100], warning[200];
-    int left, memory;
-    void *blocks[8];
 } os;
 
 static struct member *world, *node;
@@ -304,32 +303,6 @@ void __wrap_log_set_pe(int pe)
     os.log_pe = pe;
 }
 
-void *__real_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes)
-{
-    void *made = os.left-- ? __real_calloc(n, bytes) : NULL;
-    for (int i = 0; i < 8 && made; i++)
-        if (!os.blocks[i]) {
-            os.blocks[i] = made;
-            os.memory++;
-            break;
-        }
-    return made;
-}
-
-void __real_free(void *made);
-void __wrap_free(void *made);
-void __wrap_free(void *made)
-{
-    for (int i = 0; i < 8 && made; i++)
-        if (os.blocks[i] == made) {
-            os.blocks[i] = NULL;
-            os.memory--;
-        }
-    __real_free(made);
-}
-
 /* ------------------------------------------------------------------------------------------ starting */
 
 static void set(const char *name, const char *value)
@@ -345,7 +318,7 @@ static void set(const char *name, const char *value)
 static void reset(const char *rank)
 {
     memset(&os, 0, sizeof os);
-    os.left = -1;
+    callocs = (struct callocs){.left = -1};
     os.fd = 60;
     os.listening = os.log_pe = -1;
     world = node = NULL;
@@ -376,7 +349,7 @@ static inline struct boot *opened(void)
     assert_int_equal(boot_open_tcp(&boot), WEFT_OK);
     assert_non_null(boot);
     assert_string_equal(boot->ops->name, "tcp");
-    assert_int_equal(os.memory, 1);
+    assert_int_equal(callocs.memory, 1);
     assert_ptr_equal(world->boot, boot);
     return boot;
 }
@@ -387,7 +360,7 @@ static inline void closed(struct boot *boot)
     assert_true(os.clean);
     assert_int_equal(os.closed[0], 1);
     assert_int_equal(os.closed[1], node != NULL);
-    assert_int_equal(os.memory, 0);
+    assert_int_equal(callocs.memory, 0);
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "boot/methods.h"
+#include "callocs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +24,6 @@ static struct {
     int fd, closed;
     ssize_t reads; /* what read() gives */
     bool no_name, no_namespaces;
-    int left, memory;
-    void *blocks[8];
     struct {
         char kernel[48];
         uint64_t network, pid;
@@ -78,32 +77,6 @@ int __wrap_stat(const char *path, struct stat *st)
     return os.no_namespaces ? -1 : 0;
 }
 
-void *__real_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes)
-{
-    void *made = os.left-- ? __real_calloc(n, bytes) : NULL;
-    for (int i = 0; i < 8 && made; i++)
-        if (!os.blocks[i]) {
-            os.blocks[i] = made;
-            os.memory++;
-            break;
-        }
-    return made;
-}
-
-void __real_free(void *made);
-void __wrap_free(void *made);
-void __wrap_free(void *made)
-{
-    for (int i = 0; i < 8 && made; i++)
-        if (os.blocks[i] == made) {
-            os.blocks[i] = NULL;
-            os.memory--;
-        }
-    __real_free(made);
-}
-
 /* All are of one node but the last. */
 static weft_status gather(struct boot *boot, const void *mine, void *all, size_t bytes)
 {
@@ -122,7 +95,7 @@ static struct boot boot;
 static void reset(void)
 {
     memset(&os, 0, sizeof os);
-    os.left = -1;
+    callocs = (struct callocs){.left = -1};
     os.fd = 60;
     os.reads = 19;
     boot = (struct boot){.ops = &ops, .pe = 4, .npes = PES};
@@ -171,7 +144,7 @@ static void what_the_system_tells(void **state)
                                             : " on a-host-of-a-name-that-is-longer-than-48-"
                                               "characters-or-63");
         boot_unset(&boot);
-        assert_int_equal(os.memory, 0);
+        assert_int_equal(callocs.memory, 0);
     }
 }
 
@@ -206,18 +179,18 @@ static void there_is_no_memory(void **state)
     (void)state;
     for (int left = 0; left < 4; left++) {
         reset();
-        os.left = left;
+        callocs.left = left;
         assert_int_equal(boot_find_nodes(&boot), WEFT_ERR_NO_MEMORY);
         assert_string_equal(base_last_error(), words[left]);
         boot_unset(&boot);
-        assert_int_equal(os.memory, 0);
+        assert_int_equal(callocs.memory, 0);
     }
     for (int left = 0; left < 2; left++) {
         reset();
-        os.left = left;
+        callocs.left = left;
         assert_int_equal(boot_one_node(&boot), WEFT_ERR_NO_MEMORY);
         assert_true(!boot.local_pes && !boot.node_of && !boot.nodes);
-        assert_int_equal(os.memory, 0);
+        assert_int_equal(callocs.memory, 0);
     }
     reset();
     assert_int_equal(boot_one_node(&boot), WEFT_OK);

@@ -4,6 +4,7 @@
 #include "boot/member.h"
 #include "boot/methods.h"
 #include "boot/rendezvous.h"
+#include "callocs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +27,6 @@ static struct {
     int fails; /* which call, from 1 */
     int opened, closed;
     size_t name_bytes;
-    int left, memory;
-    void *blocks[4];
 
     unsigned char sent[CARD], leader[CARD];
     weft_status gather, accept, connect, init;
@@ -103,32 +102,6 @@ int __wrap_close(int fd)
     assert_int_equal(fd, os.first);
     os.closed++;
     return 0;
-}
-
-void *__real_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes)
-{
-    void *made = os.left-- ? __real_calloc(n, bytes) : NULL;
-    for (int i = 0; i < 4 && made; i++)
-        if (!os.blocks[i]) {
-            os.blocks[i] = made;
-            os.memory++;
-            break;
-        }
-    return made;
-}
-
-void __real_free(void *made);
-void __wrap_free(void *made);
-void __wrap_free(void *made)
-{
-    for (int i = 0; i < 4 && made; i++)
-        if (os.blocks[i] == made) {
-            os.blocks[i] = NULL;
-            os.memory--;
-        }
-    __real_free(made);
 }
 
 static weft_status still(void *argument)
@@ -229,7 +202,7 @@ static void reset(int local_pe, int npes)
     memset(&os, 0, sizeof os);
     memset(&member, 0x55, sizeof member);
     os.first = 60;
-    os.left = -1;
+    callocs = (struct callocs){.left = -1};
     os.listening = -1;
     os.name_bytes = 15;
     os.leader[0] = 9;
@@ -275,7 +248,7 @@ static void the_first_of_a_node_listens(void **state)
         assert_memory_equal(os.sent + 1, "\0name_of_socket", 15);
         check_meeting();
         assert_ptr_equal(member.boot, &boot);
-        assert_int_equal(os.memory, 0);
+        assert_int_equal(callocs.memory, 0);
     }
     reset(0, 1); /* alone it need not */
     assert_int_equal(boot_local_connect(&boot, &member), WEFT_OK);
@@ -299,13 +272,13 @@ static void the_others_connect(void **state)
         check_meeting();
         assert_int_equal(os.opened + os.closed, 0);
         assert_ptr_equal(member.boot, &boot);
-        assert_int_equal(os.memory, 0);
+        assert_int_equal(callocs.memory, 0);
     }
     reset(2, 3);
     os.leader[0] = 16;
     assert_int_equal(boot_local_connect(&boot, &member), WEFT_ERR_BOOT);
     assert_string_equal(base_last_error(), "the first PE of this node has a bad socket name");
-    assert_int_equal(os.memory, 0);
+    assert_int_equal(callocs.memory, 0);
 }
 
 static void listening_fails(void **state)
@@ -323,7 +296,7 @@ static void listening_fails(void **state)
         assert_int_equal(strstr(base_last_error(), "raise") != NULL, call == 1);
         assert_int_equal(os.closed, os.opened);
         assert_int_equal(os.inits, 0);
-        assert_int_equal(os.memory, 0);
+        assert_int_equal(callocs.memory, 0);
     }
     reset(0, 3);
     os.name_bytes = 16;
@@ -349,7 +322,7 @@ static void meeting_fails(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         reset(rows[i].local_pe, 3);
-        os.left = rows[i].left;
+        callocs.left = rows[i].left;
         os.gather = rows[i].gather;
         os.accept = rows[i].accept;
         os.connect = rows[i].connect;
@@ -359,7 +332,7 @@ static void meeting_fails(void **state)
         assert_int_equal(os.closed, os.opened);
         assert_int_equal(os.refused, rows[i].accept != 0);
         assert_int_equal(os.inits, rows[i].init != 0);
-        assert_int_equal(os.memory, 0);
+        assert_int_equal(callocs.memory, 0);
         if (rows[i].init)
             assert_null(member.boot);
     }
@@ -391,11 +364,11 @@ static void alone(void **state)
     struct boot *one = NULL;
     (void)state;
     reset(0, 1);
-    for (os.left = 0; boot_open_single(&one); os.memory = 0) {
+    for (callocs.left = 0; boot_open_single(&one); callocs.memory = 0) {
         assert_null(one);
-        assert_int_equal(os.memory, 0);
+        assert_int_equal(callocs.memory, 0);
         static int more;
-        os.left = ++more;
+        callocs.left = ++more;
         assert_true(more < 4);
     }
     assert_true(one->pe == 0 && one->npes == 1 && one->nodes == 1 && one->local_npes == 1);
@@ -414,7 +387,7 @@ static void alone(void **state)
     assert_true(taken > 2 && fcntl(taken, F_GETFD) & FD_CLOEXEC);
     os.first = taken;
     one->ops->close(one, true);
-    assert_int_equal(os.memory, 0);
+    assert_int_equal(callocs.memory, 0);
 }
 
 int main(void)

@@ -10,7 +10,7 @@ static void refused(weft_status status, const char *words)
     if (!strstr(base_last_error(), words))
         fail_msg("\"%s\" does not say \"%s\"", base_last_error(), words);
     assert_null(boot);
-    assert_int_equal(os.memory, 0);
+    assert_int_equal(callocs.memory, 0);
     assert_int_equal(os.freed, os.resolved - (os.resolve_error != 0));
 }
 
@@ -230,7 +230,7 @@ static void what_fails_leaves_nothing(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         reset(rows[i].rank);
         set("WEFT_SECRET", "1234567890123456");
-        os.left = rows[i].left;
+        callocs.left = rows[i].left;
         if (rows[i].status)
             *rows[i].status = WEFT_ERR_TIMEOUT;
         refused(rows[i].status ? WEFT_ERR_TIMEOUT : WEFT_ERR_NO_MEMORY, rows[i].words);

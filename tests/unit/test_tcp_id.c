@@ -82,14 +82,14 @@ static void what_is_no_pe_of_a_job_is_refused(void **state)
         assert_int_equal(os.inits, rows[i].ok && rows[i].npes > 1);
         if (boot)
             closed(boot);
-        assert_int_equal(os.memory, 0);
+        assert_int_equal(callocs.memory, 0);
     }
     reset("1");
     given.bad = true;
     assert_int_equal(open_id(&boot, 0, 3), WEFT_ERR_ARGUMENT);
     assert_non_null(strstr(base_last_error(), "was not made by weft_unique_id_get()"));
     given.bad = false;
-    os.left = 0;
+    callocs.left = 0;
     assert_int_equal(open_id(&boot, 0, 3), WEFT_ERR_NO_MEMORY);
     assert_string_equal(base_last_error(), "no memory for the connections at start");
 }
@@ -126,7 +126,7 @@ static void with_its_secret_at_all_addresses(void **state)
     assert_string_equal(base_last_error(),
                         "PE 0 cannot listen at \"the host of the unique id\", ports 7777 to 7777: "
                         "Address already in use; set WEFT_BOOT_PORT to a free port");
-    assert_int_equal(os.memory, 0);
+    assert_int_equal(callocs.memory, 0);
 }
 
 static void without_a_secret_by_a_local_name(void **state)
