@@ -90,7 +90,7 @@ static void print_rates(const struct tool_coll_answer *a)
         a->floor_us);
     if (strcmp(a->rates, "built in") == 0)
         columns_print(stdout, HANG,
-                      "  The others of those built in were measured between H200 over NVLink 4; "
+                      "  The others of those built in were measured between H100 over NVLink 4; "
                       "`weft bench coll --tune` measures this machine's.");
 }
 

@@ -214,8 +214,7 @@ static void size_packets(const struct coll_question *q, struct coll_choice *choi
     choice->blocks = power_for((units + PACKET_THREADS - 1) / PACKET_THREADS, q->most_blocks);
     uint64_t each = (units + choice->blocks - 1) / choice->blocks;
     choice->threads = each <= 32 ? 32 : PACKET_THREADS;
-    while (choice->threads < each && choice->threads < MOST_THREADS / 2 &&
-           choice->blocks == power_for(UINT64_MAX, q->most_blocks) && q->most_blocks < 64)
+    while (choice->threads < each && choice->threads < MOST_THREADS / 2)
         choice->threads *= 2;
 }
 

@@ -26,9 +26,7 @@ const struct coll_rates coll_rates_built_in = {
 #define BUILT_IN(name, built_in, least, most) .name = (built_in),
     COLL_RATES(BUILT_IN)
 #undef BUILT_IN
-        .estimates = 1u << COLL_RATE_lines_us | 1u << COLL_RATE_two_lines_us |
-                     1u << COLL_RATE_lines_gbps | 1u << COLL_RATE_block_lines_gbps |
-                     1u << COLL_RATE_scratch_gbps | 1u << COLL_RATE_block_scratch_gbps,
+        .estimates = 1u << COLL_RATE_spread_us,
 };
 
 static const struct rate_row {

@@ -10,35 +10,33 @@
 
 #include <weft.h>
 
-/* X(name, built in, least, most). Times are microseconds in a graph before the first byte; rates are 10^9 bytes of
- * payload a second out of a GPU, and by one block of a kernel; block_share is the bytes that are worth one more block
- * where it stores directly. Copy engines: the two meetings, the first copy, each that is forked off beside it, and their
- * rate. Built in is what was measured between 2 and 4 H200 over NVLink 4: kernels by bench/compare/coll/run.sh; engines
- * from 1, 16 and 128 MiB a pair, between 2 (5.9, 47.5 and 346 us) and 4 (17.2, 153 and 1051). Estimates among them: those
- * of lines are made from those of packets (120 of 128 bytes are payload instead of 64, a trip takes 0.05 us more), those
- * through scratch from those of stores to destinations (0.85 of all blocks together, which take the link by turns, and 0.6
- * of one, which stores nothing to others while it copies). Lines are not taken unasked by estimates. */
+/* X(name, built in, least, most). Times are microseconds in a graph before the first byte; rates are
+ * 10^9 bytes of payload a second out of a GPU, and by one block of a kernel; block_share is the bytes
+ * that are worth one more block where it stores directly. Copy engines: the two meetings, the first
+ * copy, each that is forked off beside it, and their rate. Built in is what `weft bench coll --tune`
+ * measured between 2 H100 over NVLink 4 (docs/measurements/2026-11-24-h100-2.md). spread_us needs more
+ * members: it is as many times push_us as it was between 4 H200, and an estimate. */
 #define COLL_RATES(X)                                                                              \
-    X(one_trip_us, 2.3, 0.05, 1e5)                                                                 \
-    X(two_trips_us, 4.0, 0.05, 1e5)                                                                \
-    X(push_us, 4.3, 0.05, 1e5)                                                                     \
-    X(combine_us, 6.0, 0.05, 1e5)                                                                  \
-    X(spread_us, 7.5, 0.05, 1e5)                                                                   \
-    X(packets_gbps, 160, 1e-3, 1e5)                                                                \
-    X(lines_us, 2.35, 0.05, 1e5)                                                                   \
-    X(two_lines_us, 4.05, 0.05, 1e5)                                                               \
-    X(lines_gbps, 300, 1e-3, 1e5)                                                                  \
-    X(block_lines_gbps, 10, 1e-4, 1e5)                                                             \
-    X(stores_gbps, 340, 1e-3, 1e5)                                                                 \
-    X(block_packets_gbps, 6, 1e-4, 1e5)                                                            \
-    X(block_stores_gbps, 25, 1e-4, 1e5)                                                            \
+    X(one_trip_us, 4.0, 0.05, 1e5)                                                                 \
+    X(two_trips_us, 4.5, 0.05, 1e5)                                                                \
+    X(push_us, 5.4, 0.05, 1e5)                                                                     \
+    X(combine_us, 7.2, 0.05, 1e5)                                                                  \
+    X(spread_us, 9.4, 0.05, 1e5)                                                                   \
+    X(packets_gbps, 73.5, 1e-3, 1e5)                                                               \
+    X(lines_us, 3.5, 0.05, 1e5)                                                                    \
+    X(two_lines_us, 5.0, 0.05, 1e5)                                                                \
+    X(lines_gbps, 172, 1e-3, 1e5)                                                                  \
+    X(block_lines_gbps, 2.1, 1e-4, 1e5)                                                            \
+    X(stores_gbps, 283, 1e-3, 1e5)                                                                 \
+    X(block_packets_gbps, 1.7, 1e-4, 1e5)                                                          \
+    X(block_stores_gbps, 23.4, 1e-4, 1e5)                                                          \
     X(block_share_bytes, 16384, 1024, 1 << 20)                                                     \
-    X(scratch_gbps, 289, 1e-3, 1e5)                                                                \
-    X(block_scratch_gbps, 15, 1e-4, 1e5)                                                           \
-    X(engines_meet_us, 4.0, 0.05, 1e5)                                                             \
-    X(engines_first_us, 4.8, 0.05, 1e5)                                                            \
-    X(engines_more_us, 6.6, 0.05, 1e5)                                                             \
-    X(engines_gbps, 392, 1e-3, 1e5)
+    X(scratch_gbps, 196, 1e-3, 1e5)                                                                \
+    X(block_scratch_gbps, 12.3, 1e-4, 1e5)                                                         \
+    X(engines_meet_us, 7.7, 0.05, 1e5)                                                             \
+    X(engines_first_us, 9.3, 0.05, 1e5)                                                            \
+    X(engines_more_us, 12.8, 0.05, 1e5)                                                            \
+    X(engines_gbps, 311, 1e-3, 1e5)
 
 struct coll_rates {
 #define COLL_RATE_FIELD(name, built_in, least, most) double name;

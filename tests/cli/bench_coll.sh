@@ -37,12 +37,12 @@ row=$(grep '"op":"alltoall","bytes":4096,"way":"direct"' <<< "$rows")
 read -r us gbps least <<< "$("$json_get" graph_us gbytes_per_s floor_us <<< "$row")"
 awk -v us="$us" -v gbps="$gbps" -v least="$least" 'BEGIN {
     wanted = 2 * 4096 / us / 1000
-    exit !(gbps > 0.999 * wanted && gbps < 1.001 * wanted && least > 1.63 && least < 1.632) }' ||
+    exit !(gbps > 0.999 * wanted && gbps < 1.001 * wanted && least > 2.826 && least < 2.827) }' ||
     fail "gpu: GB/s are not what leaves a PE, or the floor is another: $row"
 # Elements that lie apart have the floor of those that do not; the busiest GPU of a skewed exchange, that of a uniform one.
 for op in alltoalls alltoallv_skew; do
     read -r least <<< "$("$json_get" floor_us <<< "$(grep "\"op\":\"$op\",\"bytes\":4096,\"way\":\"direct\"" <<< "$rows")")"
-    awk -v least="$least" 'BEGIN { exit !(least > 1.63 && least < 1.632) }' || fail "gpu: the floor of $op is $least"
+    awk -v least="$least" 'BEGIN { exit !(least > 2.826 && least < 2.827) }' || fail "gpu: the floor of $op is $least"
 done
 # Lines where they were proven, and by no PE where one stores them in parts.
 rows=$(WEFT_PROVE=always on_gpus --pes 3 --sizes 8,8K --ways lines,twolines --json) || fail "lines: status $?"
@@ -96,10 +96,10 @@ rates() { LD_LIBRARY_PATH=$stand_in "$weft" env | sed -n 's/^    rates: //p'; }
 [ "$(rates)" = "built in" ] || fail "before: $(rates)"
 on_gpus --pes 3 --sizes 64K --tune > table || fail "--tune: status $?"
 WEFT_PROVE=always on_gpus --pes 3 --sizes 64K --tune > proven || fail "--tune with lines: status $?"
-grep -qE "^  block_lines_gbps +10 " proven || fail "--tune with lines: $(cat proven)"
+grep -qE "^  block_lines_gbps +2.1 " proven || fail "--tune with lines: $(cat proven)"
 file=$(echo "$folder"/cache/weft/coll-rates-*)
 grep -qE "^  lines_gbps .*  an estimate, not measured$" table || fail "--tune without lines: $(cat table)"
-grep -qE "^  scratch_gbps +289 " table || fail "--tune without scratch: $(cat table)"
+grep -qE "^  scratch_gbps +196 " table || fail "--tune without scratch: $(cat table)"
 grep -qE "^  lines_us .*estimate" proven && fail "--tune with lines: not measured: $(cat proven)"
 grep -q "kept in $file" table || fail "--tune: $(cat table)"
 [ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+(  (as built in: .*|an estimate, not measured))?$" table)" = 20 ] || fail "--tune: not twenty rates: $(cat table)"
@@ -118,7 +118,7 @@ THERE=WEFT_COLL_RATES=off LD_LIBRARY_PATH=$stand_in "$weft" run -n 2 bash ./one 
     fail "different rates: status $?: $(cat words)"
 grep -q "have different rates of collectives: those that are built in serve" words || fail "different rates: not told: $(cat words)"
 grep -q "by rates built in, since the PEs have different ones" rows || fail "different rates: $(head -n 2 rows)"
-grep -qE "^reduce +8 B auto .* 2\.30  right, takes packets" rows || fail "different rates: not those built in: $(cat rows)"
+grep -qE "^reduce +8 B auto .* 4\.00  right, takes packets" rows || fail "different rates: not those built in: $(cat rows)"
 
 # A file that is damaged is refused in words, and the job goes on.
 cp "$file" whole

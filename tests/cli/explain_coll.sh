@@ -13,8 +13,9 @@ says() { # status, text, arguments ...
         failed=1
     fi
 }
-says 0 'packets  .* taken: ' reduce 8 4
-says 0 'packets  .* taken: ' fcollect 64K 4
+says 0 'lines  .* taken: ' reduce 8 4
+says 0 'lines  .* taken: ' fcollect 64K 4
+WEFT_PROVE=off says 0 'packets  .* taken: ' fcollect 16K 4
 WEFT_COLL=lines says 0 'lines  .* taken: one trip over the link in lines' fcollect 64K 4
 WEFT_COLL=twolines says 0 'two trips of lines  .* taken: ' reduce 512K 4
 WEFT_COLL=lines says 0 'go by packets where the proof at' fcollect 64K 4
@@ -45,7 +46,7 @@ WEFT_COLL_SMS=0 says 0 'copy engines  .* taken: ' alltoall 8 2
 WEFT_COLL_SMS=0 says 0 "handed on by the others" broadcast 64M 4
 WEFT_COLL_SMS=0 says 0 ' 1 block of' reduce 64M 2
 WEFT_COLL_SMS=5 says 0 '4 blocks of' reduce 64M 2
-says 0 '^  estimates among them: lines_us, two_lines_us, .* block_scratch_gbps$' reduce 8 --full
+says 0 '^  estimates among them: spread_us$' reduce 8 --full
 WEFT_COLL=scratch says 0 'stores its blocks into memory of the team' collect 4K
 WEFT_COLL=scratch says 0 'slices are handed on by the others' broadcast 64M 4
 says 2 'no operation "sum"; there are broadcast' sum 8

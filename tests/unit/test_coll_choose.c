@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice of a collective's way: what is taken at each size between H200, what each way takes at most, and that
+/* The choice of a collective's way: what is taken at each size between H100, what each way takes at most, and that
  * every answer can be carried out. */
 #include "ops/coll_choose.h"
 
@@ -32,10 +32,12 @@ static void sizes(void **state)
         {COLL_REDUCE, 2, 64 << 10, COLL_WAY_PACKETS},
         {COLL_REDUCE, 2, 4 << 20, COLL_WAY_DIRECT},
         {COLL_REDUCE, 4, 4 << 10, COLL_WAY_PACKETS},
-        {COLL_REDUCE, 4, 256 << 10, COLL_WAY_TWO_TRIPS},
+        {COLL_REDUCE, 4, 64 << 10, COLL_WAY_TWO_TRIPS},
+        {COLL_REDUCE, 4, 256 << 10, COLL_WAY_DIRECT},
         {COLL_REDUCE, 4, 16 << 20, COLL_WAY_DIRECT},
         {COLL_FCOLLECT, 4, 8, COLL_WAY_PACKETS},
-        {COLL_FCOLLECT, 4, 64 << 10, COLL_WAY_PACKETS},
+        {COLL_FCOLLECT, 4, 16 << 10, COLL_WAY_PACKETS},
+        {COLL_FCOLLECT, 4, 64 << 10, COLL_WAY_DIRECT},
         {COLL_FCOLLECT, 4, 1 << 20, COLL_WAY_DIRECT},
         {COLL_ALLTOALL, 2, 64 << 10, COLL_WAY_PACKETS},
         {COLL_ALLTOALL, 2, 4 << 20, COLL_WAY_DIRECT},
@@ -72,10 +74,11 @@ static void lines(void **state)
         uint64_t bytes;
         enum coll_way way;
     } rows[] = {
-        {COLL_REDUCE, 2, 8, COLL_WAY_PACKETS},
-        {COLL_REDUCE, 4, 4 << 10, COLL_WAY_PACKETS},
+        {COLL_REDUCE, 2, 8, COLL_WAY_LINES},
+        {COLL_REDUCE, 4, 4 << 10, COLL_WAY_LINES},
         {COLL_REDUCE, 4, 64 << 10, COLL_WAY_LINES},
-        {COLL_REDUCE, 4, 512 << 10, COLL_WAY_TWO_LINES},
+        {COLL_REDUCE, 4, 256 << 10, COLL_WAY_TWO_LINES},
+        {COLL_REDUCE, 4, 512 << 10, COLL_WAY_DIRECT},
         {COLL_REDUCE, 4, 16 << 20, COLL_WAY_DIRECT},
         {COLL_FCOLLECT, 4, 64 << 10, COLL_WAY_LINES},
         {COLL_ALLTOALL, 2, 64 << 10, COLL_WAY_LINES},
@@ -86,24 +89,23 @@ static void lines(void **state)
         {COLL_REDUCE_TO, 4, 64 << 10, COLL_WAY_LINES},
         {COLL_REDUCE_TO, 4, 64 << 20, COLL_WAY_SCRATCH},
     };
-    struct coll_rates measured = coll_rates_built_in;
-    measured.estimates = 0;
+    struct coll_rates estimated = coll_rates_built_in;
+    estimated.estimates = 1u << COLL_RATE_lines_gbps;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
         q.lines = true;
-        struct coll_choice choice =
-            coll_choose(&q, &coll_rates_built_in); /* those of lines are no measured ones */
+        struct coll_choice choice = coll_choose(&q, &estimated);
         assert_true(choice.way != COLL_WAY_LINES && choice.way != COLL_WAY_TWO_LINES);
-        choice = coll_choose(&q, &measured);
+        choice = coll_choose(&q, &coll_rates_built_in);
         if (choice.way != rows[i].way)
             print_error("row %zu: %s and not %s\n", i, coll_way_name(choice.way),
                         coll_way_name(rows[i].way));
         assert_int_equal(choice.way, rows[i].way);
         q.strided = true; /* packets, stores or engines */
-        choice = coll_choose(&q, &measured);
+        choice = coll_choose(&q, &coll_rates_built_in);
         assert_true(choice.way != COLL_WAY_LINES && choice.way != COLL_WAY_TWO_LINES);
     }
-    struct coll_question q = ask(COLL_FCOLLECT, 4, 64 << 10); /* not proven */
+    struct coll_question q = ask(COLL_FCOLLECT, 4, 16 << 10); /* not proven */
     q.wish = COLL_WAY_LINES;
     assert_int_equal(coll_choose(&q, &coll_rates_built_in).way, COLL_WAY_PACKETS);
     assert_true(coll_cost(&q, &coll_rates_built_in, COLL_WAY_LINES) < 0);
