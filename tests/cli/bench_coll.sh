@@ -98,7 +98,7 @@ on_gpus --pes 3 --sizes 64K --tune > table || fail "--tune: status $?"
 WEFT_PROVE=always on_gpus --pes 3 --sizes 64K --tune > proven || fail "--tune with lines: status $?"
 grep -qE "^  block_lines_gbps +2.1 " proven || fail "--tune with lines: $(cat proven)"
 file=$(echo "$folder"/cache/weft/coll-rates-*)
-grep -qE "^  lines_gbps .*  an estimate, not measured$" table || fail "--tune without lines: $(cat table)"
+grep -qE "^  lines_us .*  an estimate, not measured$" table || fail "--tune without lines: $(cat table)"
 grep -qE "^  scratch_gbps +196 " table || fail "--tune without scratch: $(cat table)"
 grep -qE "^  lines_us .*estimate" proven && fail "--tune with lines: not measured: $(cat proven)"
 grep -q "kept in $file" table || fail "--tune: $(cat table)"
