@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MEMBERS = 3, ME = 1, NPES = 10, OTHER_NODE = 9 };
+enum { MEMBERS = 3, ME = 1, OTHER_MEMBER = 2, NPES = 10, OTHER_NODE = 9 };
 enum {
     GPU_HEAP = 0x10000000,
     GPU_HEAP_BYTES = 0x1000000,
@@ -455,6 +455,19 @@ static inline void make_ready(void)
 {
     assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 16), WEFT_OK);
     assert_non_null(team.coll);
+}
+
+static inline struct coll_ask ask_of(enum coll_what what, uintptr_t dst, uintptr_t src,
+                                     uint64_t bytes)
+{
+    return (struct coll_ask){.function = "some_call",
+                             .what = what,
+                             .dst = (void *)dst,
+                             .src = (const void *)src,
+                             .bytes = bytes,
+                             .root = ME,
+                             .type = WEFT_FLOAT,
+                             .op = WEFT_SUM};
 }
 
 #endif
