@@ -22,7 +22,7 @@ enum {
     OPS_PINNED = 0x40000000,
 };
 
-static _Alignas(64) char ops_heaps[OPS_PES][OPS_HEAP];
+static _Alignas(4096) char ops_heaps[OPS_PES][OPS_HEAP];
 
 static struct {
     struct weft_job job;
