@@ -38,6 +38,16 @@ static struct {
 
 static const weft_stream some_stream = (weft_stream)0x7770;
 
+static inline void *gpu_at(size_t offset)
+{
+    return (void *)(uintptr_t)(OPS_GPU + OPS_GPU_SYSTEM + (int)offset);
+}
+
+static inline void *host_at(size_t offset)
+{
+    return ops_heaps[OPS_PE] + offset;
+}
+
 int __wrap_config_choice(enum config_id id);
 int __wrap_config_choice(enum config_id id)
 {
@@ -199,8 +209,9 @@ weft_status __wrap_stream_call_put(weft_ctx *ctx, void *dst, const void *src, si
 weft_status __wrap_stream_call_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                                    weft_stream stream)
 {
-    (void)dst, (void)src;
-    assert_int_equal(bytes + (size_t)pe, 34);
+    assert_ptr_equal(dst, gpu_at(0));
+    assert_ptr_equal(src, OPS_OWN_GPU);
+    assert_true(bytes == 32 && pe == 2);
     return host_call("put", ctx, stream);
 }
 
@@ -209,8 +220,9 @@ weft_status __wrap_stream_call_get(weft_ctx *ctx, void *dst, const void *src, si
 weft_status __wrap_stream_call_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                                    weft_stream stream)
 {
-    (void)dst, (void)src;
-    assert_int_equal(bytes + (size_t)pe, 34);
+    assert_ptr_equal(dst, OPS_OWN_GPU);
+    assert_ptr_equal(src, gpu_at(0));
+    assert_true(bytes == 32 && pe == 2);
     return host_call("get", ctx, stream);
 }
 
@@ -222,7 +234,7 @@ weft_status __wrap_stream_call_put_signal(weft_ctx *ctx, void *dst, const void *
                                           int pe, weft_stream stream)
 {
     (void)dst, (void)src, (void)signal, (void)value, (void)op;
-    assert_int_equal(bytes + (size_t)pe, 34);
+    assert_true(bytes == 32 && pe == 2);
     return host_call("put_signal", ctx, stream);
 }
 
@@ -231,7 +243,8 @@ weft_status __wrap_stream_call_signal(weft_ctx *ctx, uint64_t *signal, uint64_t 
 weft_status __wrap_stream_call_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value,
                                       weft_signal_op op, int pe, weft_stream stream)
 {
-    (void)signal, (void)value, (void)op, (void)pe;
+    assert_ptr_equal(signal, host_at(8));
+    assert_true(value == 77 && op == WEFT_SIGNAL_SET && pe == 2);
     return host_call("signal", ctx, stream);
 }
 
@@ -353,16 +366,6 @@ static int tear_down(void **state)
     assert_int_equal(beneath.blocks, 0);
     assert_true(none_is_held());
     return 0;
-}
-
-static inline void *gpu_at(size_t offset)
-{
-    return (void *)(uintptr_t)(OPS_GPU + OPS_GPU_SYSTEM + (int)offset);
-}
-
-static inline void *host_at(size_t offset)
-{
-    return ops_heaps[OPS_PE] + offset;
 }
 
 #endif

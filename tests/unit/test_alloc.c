@@ -533,6 +533,7 @@ static void a_block_stays_while_more_than_half_of_it_is_used(void **state)
         if (rows[i].stays) {
             assert_int_equal(beneath.request.operation, BOX_OP_REALLOC);
             assert_int_equal(beneath.request.bytes, rows[i].bytes);
+            assert_int_equal(beneath.request.align, 0);
             assert_int_equal(beneath.record.operation, BOX_OP_REALLOC);
             assert_int_equal(beneath.record.bytes, rows[i].bytes);
         }
@@ -573,6 +574,7 @@ static void a_moved_block_keeps_its_bytes(void **state)
     assert_int_equal(gpu_blocks(), 0);
     assert_int_equal(weft_realloc(&ops.job, NULL, 40, &block), WEFT_OK);
     assert_int_equal(beneath.request.kind, WEFT_HOST);
+    assert_int_equal(beneath.request.align, 0);
     assert_int_equal(host_blocks(), 1);
     assert_int_equal(weft_realloc(&ops.job, block, 400, &resized), WEFT_ERR_PEER_DEAD);
 }

@@ -72,7 +72,7 @@ static void quiet_completes_what_the_host_began(void **state)
     assert_int_equal(weft_quiet_on_stream(&ops.ctx, some_stream), WEFT_ERR_ARGUMENT);
     assert_non_null(strstr(base_last_error(), "WEFT_CTX_PRIVATE"));
     ops.job.state = JOB_FINALIZED;
-    assert_true(weft_quiet_on_stream(&ops.ctx, some_stream) != WEFT_OK);
+    assert_int_equal(weft_quiet_on_stream(&ops.ctx, some_stream), WEFT_ERR_FINALIZED);
     assert_int_equal(beneath.quiets, 2);
 }
 
