@@ -546,6 +546,8 @@ static void memory_of_a_peer_is_found_by_a_context_of_the_file(void **state)
         assert_int_equal(transfer.place.remote.offset, OPS_GPU_SYSTEM);
         assert_ptr_equal(transfer.place.remote.peer, &ops.peers[WEFT_GPU][PEER]);
         ops_path(WEFT_GPU, PEER, PATH_P2P);
+        assert_int_equal(move(i, own(AT), 64, 5, 0, NULL), WEFT_OK);
+        assert_ptr_equal(transfer.place.address, ops_heaps[0] + AT);
         assert_calls(WEFT_ERR_RANGE, "", move(i, own(OPS_HEAP - 8), 9, 5, PEER, NULL));
         ops.addresses_fail_in = 0;
         assert_calls(WEFT_ERR_NO_PATH, "", move(i, own(AT), 64, 5, PEER, NULL));
