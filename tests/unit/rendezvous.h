@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sockets and a clock that are in the test's hands, for both sides of a rendezvous: what arrives at a descriptor is bytes of
- * its queue, and time passes in poll() alone. cmocka.h comes first. The program is linked with WRAP_RENDEZVOUS
- * (CMakeLists.txt). */
+ * its queue, and time passes in poll() alone. cmocka.h comes first. The program is linked with --wrap of
+ * what is defined here as __wrap_. */
 #ifndef WEFT_TESTS_UNIT_RENDEZVOUS_H
 #define WEFT_TESTS_UNIT_RENDEZVOUS_H
 
