@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath ops/alloc.c: the other PEs are what coll_exchange() says of them, and each call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
+/* What is beneath ops/alloc.c: the other PEs are what coll_exchange() says of them, and each
+ * call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
  * (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_ALLOC_H
 #define WEFT_TESTS_UNIT_ALLOC_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A team of three PEs with GPUs, for tests of ops/coll_kernel.c: what is beneath it only records what it is given, and
- * each call can be made to fail. cmocka.h comes first. The program is linked with --wrap of all of it (CMakeLists.txt). */
+/* A team of three PEs with GPUs, for tests of ops/coll_kernel.c: what is beneath it only records
+ * what it is given, and each call can be made to fail. cmocka.h comes first. The program is
+ * linked with --wrap of all of it (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_COLL_KERNEL_H
 #define WEFT_TESTS_UNIT_COLL_KERNEL_H
 

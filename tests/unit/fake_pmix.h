@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PMIx, threads and connections of PEs that are in the hands of a test of boot/pmix.c: each call is recorded and can fail. cmocka.h comes first. The program is linked with --wrap of all of it
- * (CMakeLists.txt). */
+/* A PMIx, threads and connections of PEs that are in the hands of a test of boot/pmix.c: each
+ * call is recorded and can fail. cmocka.h comes first. The program is linked with --wrap of all
+ * of it (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_FAKE_PMIX_H
 #define WEFT_TESTS_UNIT_FAKE_PMIX_H
 

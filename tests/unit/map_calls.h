@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath ops/map.c, which only records: each call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
- * (CMakeLists.txt). */
+/* What is beneath ops/map.c, which only records: each call can fail. cmocka.h comes first. The
+ * program is linked with --wrap of all of it (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_MAP_CALLS_H
 #define WEFT_TESTS_UNIT_MAP_CALLS_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of all calls that a collective makes of what is beneath it, one behind the other, any of which can fail. cmocka.h
- * comes first. The program is linked with --wrap of all of it (CMakeLists.txt). */
+/* The text of all calls that a collective makes of what is beneath it, one behind the other, any
+ * of which can fail. cmocka.h comes first. The program is linked with --wrap of all of it
+ * (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_MOVE_H
 #define WEFT_TESTS_UNIT_MOVE_H
 

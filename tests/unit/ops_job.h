@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job of three PEs with GPUs, for tests of operations (src/ops): this PE is number 1. Its host heap is real memory, and so
- * are the peers'; GPU memory is addresses alone. A path that counts its calls reaches all of it. cmocka.h comes first. */
+/* A job of three PEs with GPUs, for tests of operations (src/ops): this PE is number 1. Its host
+ * heap is real memory, and so are the peers'; GPU memory is addresses alone. A path that counts
+ * its calls reaches all of it. cmocka.h comes first. */
 #ifndef WEFT_TESTS_UNIT_OPS_JOB_H
 #define WEFT_TESTS_UNIT_OPS_JOB_H
 

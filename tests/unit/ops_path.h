@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A path whose operations only record what they are given, for jobs of ops_job.h. cmocka.h comes first. */
+/* A path whose operations only record what they are given, for jobs of ops_job.h. cmocka.h comes
+ * first. */
 #ifndef WEFT_TESTS_UNIT_OPS_PATH_H
 #define WEFT_TESTS_UNIT_OPS_PATH_H
 
@@ -96,8 +97,8 @@ static weft_status given_fence(struct path_state *state)
     return given_call("fence", (struct remote){.peer = (struct peer *)state}, NULL, 0, false);
 }
 
-/* Behind ops_begin(): host memory of all PEs is loaded and stored unless `far` (then every operation goes to the path), and
- * the job has a GPU side or none. */
+/* Behind ops_begin(): host memory of all PEs is loaded and stored unless `far` (then every
+ * operation goes to the path), and the job has a GPU side or none. */
 static inline void ops_path_begin(bool gpu, bool far)
 {
     memset(&given, 0, sizeof given);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets and a clock that are in the test's hands, for both sides of a rendezvous: what arrives at a descriptor is bytes of
- * its queue, and time passes in poll() alone. cmocka.h comes first. The program is linked with --wrap of
- * what is defined here as __wrap_. */
+/* Sockets and a clock that are in the test's hands, for both sides of a rendezvous: what arrives
+ * at a descriptor is bytes of its queue, and time passes in poll() alone. cmocka.h comes first.
+ * The program is linked with --wrap of what is defined here as __wrap_. */
 #ifndef WEFT_TESTS_UNIT_RENDEZVOUS_H
 #define WEFT_TESTS_UNIT_RENDEZVOUS_H
 
@@ -72,8 +72,8 @@ static void arrives(int fd, const void *bytes, size_t count)
     end->queued += count;
 }
 
-/* What the other sides do between two polls; whether a descriptor may be written to; and whether somebody connects at that
- * descriptor, which is none of the ends. */
+/* What the other sides do between two polls; whether a descriptor may be written to; and whether
+ * somebody connects at that descriptor, which is none of the ends. */
 static void others_move(void);
 static bool is_connected(int fd);
 static bool knocks_at(int fd);

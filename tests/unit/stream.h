@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath operations in stream order (ops/stream.c): it records what it is given, and each call can fail. cmocka.h
- * comes first. The program is linked with --wrap of all of it (CMakeLists.txt). */
+/* What is beneath operations in stream order (ops/stream.c): it records what it is given, and
+ * each call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
+ * (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_STREAM_H
 #define WEFT_TESTS_UNIT_STREAM_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From symmetric addresses to memory: which ranges are found where, what exactly is told of a wrong one, copies of few bytes,
- * and waits for variables in GPU memory. */
+/* From symmetric addresses to memory: which ranges are found where, what exactly is told of a
+ * wrong one, copies of few bytes, and waits for variables in GPU memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

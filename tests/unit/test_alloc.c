@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collective allocation: what the PEs compare, what becomes of a block where some PE fails, moves of blocks, and addresses
- * of peers' memory. The other PEs are what coll_exchange() says of them. */
+/* Collective allocation: what the PEs compare, what becomes of a block where some PE fails,
+ * moves of blocks, and addresses of peers' memory. The other PEs are what coll_exchange() says
+ * of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

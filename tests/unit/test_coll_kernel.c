@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives on GPU memory: when kernels serve a team, what its members agree on at the first one, and limits of
- * SMs. */
+/* Collectives on GPU memory: when kernels serve a team, what its members agree on at the first
+ * one, and limits of SMs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of weft_file.h for one file of one PE, over an engine that only records: what is checked, which memory a
- * transfer has, and what is closed, in which order and how often. */
+/* The functions of weft_file.h for one file of one PE, over an engine that only records: what is
+ * checked, which memory a transfer has, and what is closed, in which order and how often. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

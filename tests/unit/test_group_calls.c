@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PEs that are threads, by one thread of the test: while one PE waits, the other one does its step. What is locked, made and
- * freed how often, and what is told when a step fails. */
+/* PEs that are threads, by one thread of the test: while one PE waits, the other one does its
+ * step. What is locked, made and freed how often, and what is told when a step fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -355,7 +355,8 @@ static void other_shares_and_fails(void)
     of_other = other->ops->share_fd(other, 0, -1, &taken);
 }
 
-/* The first barrier is passed, the second is not: what was taken is given back, also where it has number 0. */
+/* The first barrier is passed, the second is not: what was taken is given back, also where it
+ * has number 0. */
 static void a_descriptor_is_closed_when_the_share_fails(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mappings of GPU memory for the program, and copies by the CPU: which memory is mapped where, when the CPU copies and when
- * a copy engine does, and what is refused. */
+/* Mappings of GPU memory for the program, and copies by the CPU: which memory is mapped where,
+ * when the CPU copies and when a copy engine does, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

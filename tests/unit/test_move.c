@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Broadcast, collect, and collectives on GPU memory: which calls they make of what is beneath, in which order and with what
- * arguments, at each member, and that nothing comes behind a call that fails. */
+/* Broadcast, collect, and collectives on GPU memory: which calls they make of what is beneath,
+ * in which order and with what arguments, at each member, and that nothing comes behind a call
+ * that fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -111,7 +112,8 @@ static void large_broadcasts_are_read_from_the_root(void **state)
     memcpy(large[2] + 64, source, BIG);
     /* The root's source is at 64 of its heap. */
     assert_calls(WEFT_OK,
-                 "begin weft_broadcast 2 32768 0; place dst 32768; place src 32768; await 2 100; ",
+                 "begin weft_broadcast 2 32768 0; place dst 32768; place src 32768; "
+                 "await 2 100; ",
                  weft_broadcast(&ops.team, own + TO, source + 64, BIG, 2));
     assert_memory_equal(own + TO, source, BIG);
     assert_int_equal(own[TO + BIG], 0x5a);
@@ -121,15 +123,16 @@ static void large_broadcasts_are_read_from_the_root(void **state)
     memset(mailboxes, 0, sizeof mailboxes);
     memset(own, 0x5a, sizeof own);
     assert_calls(WEFT_ERR_SYSTEM,
-                 "begin weft_broadcast 2 32768 0; place dst 32768; place src 32768; await 2 100; ",
+                 "begin weft_broadcast 2 32768 0; place dst 32768; place src 32768; "
+                 "await 2 100; ",
                  weft_broadcast(&ops.team, own + TO, source + 64, BIG, 2));
     assert_int_equal(mailboxes[2][2].flag, 0);
     assert_int_equal(own[TO], 0x5a);
     fails = NULL;
-    assert_calls(
-        WEFT_OK,
-        "begin weft_broadcast 1 32768 0; place dst 32768; place src 32768; await 0 102; await 2 102; ",
-        weft_broadcast(&ops.team, own + TO, source + 64, BIG, 1));
+    assert_calls(WEFT_OK,
+                 "begin weft_broadcast 1 32768 0; place dst 32768; place src 32768; "
+                 "await 0 102; await 2 102; ",
+                 weft_broadcast(&ops.team, own + TO, source + 64, BIG, 1));
     assert_int_equal(mailboxes[2][2].flag, PHASE);
     assert_int_equal(mailboxes[2][0].flag, PHASE);
     assert_int_equal(mailboxes[2][1].flag, 0);
@@ -158,10 +161,10 @@ static void one_receiver_reads_half_of_it(void **state)
     map_all(2);
     const size_t bytes = BIG + 200, half = (BIG + 200) / 2 & ~(size_t)63;
     memcpy(large[0] + 64, source, bytes);
-    assert_calls(
-        WEFT_OK,
-        "begin weft_broadcast 0 32968 0; place dst 32968; place src 32968; await 0 100; await 0 101; ",
-        weft_broadcast(&ops.team, own + TO, source + 64, bytes, 0));
+    assert_calls(WEFT_OK,
+                 "begin weft_broadcast 0 32968 0; place dst 32968; place src 32968; "
+                 "await 0 100; await 0 101; ",
+                 weft_broadcast(&ops.team, own + TO, source + 64, bytes, 0));
     assert_true(is_filled(own + TO, 0x5a, half));
     assert_memory_equal(own + TO + half, source + half, bytes - half);
     assert_int_equal(mailboxes[2][0].flag, PHASE + 2);
@@ -169,14 +172,16 @@ static void one_receiver_reads_half_of_it(void **state)
     memset(mailboxes, 0, sizeof mailboxes);
     memcpy(own + 64, source + 64, bytes); /* as the place in its heap says */
     assert_calls(WEFT_OK,
-                 "begin weft_broadcast 1 32968 0; place dst 32968; place src 32968; await 0 102; ",
+                 "begin weft_broadcast 1 32968 0; place dst 32968; place src 32968; "
+                 "await 0 102; ",
                  weft_broadcast(&ops.team, own + 3 * BIG / 2, source + 64, bytes, 1));
     assert_memory_equal(large[0] + 3 * BIG / 2, source + 64, half / 2);
     assert_int_equal(mailboxes[2][0].flag, PHASE + 1);
     fails = "await";
     mailboxes[1][0].flag = PHASE;
     assert_calls(WEFT_ERR_SYSTEM,
-                 "begin weft_broadcast 0 32968 0; place dst 32968; place src 32968; await 0 101; ",
+                 "begin weft_broadcast 0 32968 0; place dst 32968; place src 32968; "
+                 "await 0 101; ",
                  weft_broadcast(&ops.team, own + TO, source + 64, bytes, 0));
     assert_int_equal(mailboxes[2][0].flag, PHASE + 1);
 }

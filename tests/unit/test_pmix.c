@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A start by a launcher that speaks PMIx, over a PMIx that is in the test's hands: what is exchanged by which keys, how the PEs
- * connect then, and what is told when a call fails or never answers. */
+/* A start by a launcher that speaks PMIx, over a PMIx that is in the test's hands: what is
+ * exchanged by which keys, how the PEs connect then, and what is told when a call fails or never
+ * answers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hub to which members and strangers connect: who becomes a member, why others are dropped, what is logged of them and how
- * often, and who is missing in the end. */
+/* A hub to which members and strangers connect: who becomes a member, why others are dropped,
+ * what is logged of them and how often, and who is missing in the end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

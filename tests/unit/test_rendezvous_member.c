@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member that looks for its hub at several addresses: what each of them turns out to be, when it is tried again, which
- * failure is told, and that no connection but the hub's is left open. */
+/* A member that looks for its hub at several addresses: what each of them turns out to be, when
+ * it is tried again, which failure is told, and that no connection but the hub's is left open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -381,7 +381,8 @@ static void a_hub_that_refuses_often_ends_the_search(void **state)
     }
 }
 
-/* It is a stranger, whatever it does later: the hub's refusals end a search, a stranger's do not. */
+/* It is a stranger, whatever it does later: the hub's refusals end a search, a stranger's do
+ * not. */
 static void refusals_of_a_stranger_do_not_count(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts and gets of bytes, single values and strided elements: which are copies of the CPU and which are given to the path,
- * what is counted, and what is refused. */
+/* Puts and gets of bytes, single values and strided elements: which are copies of the CPU and
+ * which are given to the path, what is counted, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

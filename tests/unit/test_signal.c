@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts with signal and signals alone: what the CPU does, what is given to which path in which order, how a PE reads and
- * waits for its own signals, and what is refused. */
+/* Puts with signal and signals alone: what the CPU does, what is given to which path in which
+ * order, how a PE reads and waits for its own signals, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies and signals in stream order on cuda: which are copies, kernels, stores of the driver or calls of the host, with
- * what arguments, and what is refused. */
+/* Copies and signals in stream order on cuda: which are copies, kernels, stores of the driver or
+ * calls of the host, with what arguments, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

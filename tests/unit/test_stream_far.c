@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the host in the order of a CUDA stream: what the stream is given, when a call is made and freed, captured calls that
- * are made once for each replay, and what is left at the end. The thread of a stream runs when the test lets it, until it
- * would wait. */
+/* Calls of the host in the order of a CUDA stream: what the stream is given, when a call is made
+ * and freed, captured calls that are made once for each replay, and what is left at the end. The
+ * thread of a stream runs when the test lets it, until it would wait. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,8 @@
 
 enum { APART = 1 << 30, MOST = 8, PAIRS = 256 };
 
-/* The words of a call, as ops/stream_far.c has them: the stream writes the first and the last, and waits for the second. */
+/* The words of a call, as ops/stream_far.c has them: the stream writes the first and the last,
+ * and waits for the second. */
 struct words {
     uint64_t go, done, wait;
 };
@@ -514,7 +515,7 @@ static void a_function_that_is_still_to_come_keeps_all(void **state)
 static void a_call_that_cannot_be_given_is_freed(void **state)
 {
     (void)state;
-    /* Behind the argument: the lists, the call, the stream, the page; what was made before stays. */
+    /* Behind the argument: the lists, the call, the stream, the page. The rest stays. */
     static const struct {
         int callocs, blocks;
     } rows[] = {{1, 0}, {2, 1}, {2, 1}, {3, 2}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits for and tests of own variables: which of several count, what is seen, what the waiter is told, and what is
- * refused. The other PEs change the variables when this one has looked twice. */
+/* Waits for and tests of own variables: which of several count, what is seen, what the waiter is
+ * told, and what is refused. The other PEs change the variables when this one has looked twice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -155,7 +155,8 @@ static void put(size_t i, size_t width, int64_t value)
     memcpy(ops_heaps[OPS_PE] + AT + i * width, &value, width);
 }
 
-/* ---------------------------------------------------------------------------------- one variable */
+/* ---------------------------------------------------------------------------------- one
+ * variable */
 
 static void a_wait_sees_the_value_with_its_sign(void **state)
 {
