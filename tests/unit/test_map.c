@@ -217,7 +217,8 @@ static void the_cpu_copies_what_is_small_and_mapped(void **state)
         assert_ptr_equal(beneath.to, in ? device : some_memory);
         assert_ptr_equal(beneath.from, in ? some_memory : device);
         assert_int_equal(beneath.bytes, 100);
-        beneath.no_rove = map.scarce = false;
+        map.scarce = false;
+        beneath.no_rove = false;
         ready[2][0] = 1;
         /* From GPU to GPU; without a way. */
         assert_int_equal(copy(in, device, own_gpu(0), 100), WEFT_OK);

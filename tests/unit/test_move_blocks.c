@@ -30,8 +30,8 @@ static void large_blocks_are_put_to_each_member(void **state)
     static const char *const heard[] = {
         "begin weft_fcollect -1 57 0; place dst 171; ",
         "begin weft_fcollect -1 57 0; place dst 171; put 2 569<0 57 100; ",
-        "begin weft_fcollect -1 57 0; place dst 171; put 2 569<0 57 100; put 0 569<0 57 100; await "
-        "0 100; "};
+        ("begin weft_fcollect -1 57 0; place dst 171; put 2 569<0 57 100; put 0 569<0 57 100; "
+         "await 0 100; ")};
     for (int i = 0; i < 3; i++) {
         fails = steps[i];
         assert_calls(WEFT_ERR_SYSTEM, heard[i], weft_fcollect(&ops.team, own + TO, source, 57));
