@@ -86,10 +86,20 @@ static void drop(struct hub *hub, int i, const char *why)
     hub->deaf = false;
 }
 
+/* The connection that has had the most time. Dropping one moves the last to its place, so the order tells nothing. */
+static int find_oldest(const struct hub *hub)
+{
+    int oldest = 0;
+    for (int i = 1; i < hub->count; i++)
+        if (hub->pending[i].until_ns < hub->pending[oldest].until_ns)
+            oldest = i;
+    return oldest;
+}
+
 static void greet(struct hub *hub, int fd)
 {
-    if (hub->count == MOST_PENDING) /* the oldest one has to make room: it has had the most time */
-        drop(hub, 0, "others wait, and it has not proved itself yet");
+    if (hub->count == MOST_PENDING)
+        drop(hub, find_oldest(hub), "others wait, and it has not proved itself yet");
     struct pending *pending = &hub->pending[hub->count++];
     *pending = (struct pending){
         .fd = fd, .until_ns = clock_now_ns() + RENDEZVOUS_SECONDS * UINT64_C(1000000000)};

@@ -349,7 +349,7 @@ weft_status rendezvous_connect(const struct rendezvous *rendezvous,
     weft_status status = WEFT_OK;
     if (!search.attempts || !search.watched)
         status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for connections at start");
-    for (int i = 0; !status && i < count; i++)
+    for (int i = 0; search.attempts && i < count; i++)
         search.attempts[i] =
             (struct attempt){.at = &addresses[i], .fd = -1, .pause_ms = FIRST_PAUSE_MS};
     if (!status)

@@ -321,7 +321,7 @@ static void every_answer(void **state)
     static const int limits[] = {1, 4, 16, 64, 0};
     for (int what = 0; what < COLL_WHATS; what++)
         for (int n = 1; n <= COLL_MEMBERS; n += n < 9 ? 1 : 11)
-            for (uint64_t bytes = 1; bytes < (uint64_t)1 << 40; bytes = bytes * 3 + 5)
+            for (uint64_t bytes = 1; bytes < (uint64_t)1 << 40; bytes = bytes * 7 + 5)
                 for (int k = 0; k < 5 * 8 * 8; k++) {
                     struct coll_question q = ask((enum coll_what)what, n, bytes);
                     q.most_blocks = limits[k % 5];
@@ -390,6 +390,44 @@ static void as_written(void **state)
     golden_is(GOLDEN, text);
 }
 
+/* Blocks and threads of each way where a unit, a piece, a warp, a block's share or a slice is just full, or just not. */
+static void edges_as_written(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {
+        16,       32 * 16,        32 * 16 + 1,      64 * 16 * 16, 64 * 16 * 16 + 1,
+        480 * 2,  480 * 2 + 1,    480 * 32 + 1,     3 * 16 * 65,  3 * 480 * 3 + 1,
+        8 << 10,  (8 << 10) - 2,  31 * (4 << 10),   1 << 19,      (3 << 18) - 1,
+        20 << 20, (5 << 20) + 16, (1 << 20) * 9 + 9};
+    static const enum coll_what whats[] = {COLL_BROADCAST, COLL_FCOLLECT, COLL_REDUCE,
+                                           COLL_REDUCE_TO, COLL_COLLECT};
+    static const int members[] = {1, 2, 3, 32, 33};
+    static char text[1 << 18];
+    size_t used = 0;
+    for (size_t w = 0; w < sizeof whats / sizeof *whats; w++)
+        for (size_t m = 0; m < sizeof members / sizeof *members; m++)
+            for (size_t b = 0; b < sizeof sizes / sizeof *sizes; b++) {
+                used += (size_t)snprintf(text + used, sizeof text - used,
+                                         "%d of %d, %llu:", (int)whats[w], members[m],
+                                         (unsigned long long)sizes[b]);
+                for (int way = COLL_WAY_PACKETS; way <= COLL_WAY_ENGINES; way++) {
+                    struct coll_question q = ask(whats[w], members[m], sizes[b]);
+                    q.lines = true;
+                    q.wish = (enum coll_way)way;
+                    q.most_blocks = way == COLL_WAY_DIRECT ? 64 : 16;
+                    struct coll_choice c = coll_choose(&q, &coll_rates_built_in);
+                    used += (size_t)snprintf(
+                        text + used, sizeof text - used, " %d:%llu,%ux%u,%u,%d", (int)c.way,
+                        (unsigned long long)c.bytes, c.blocks, c.threads, c.chunks, c.phases);
+                }
+                used += (size_t)snprintf(
+                    text + used, sizeof text - used, "; %.5g\n",
+                    coll_least_bytes(&(struct coll_question){
+                        .what = whats[w], .members = members[m], .bytes = sizes[b]}));
+            }
+    golden_is(GOLDEN_EDGES, text);
+}
+
 /* Areas of teams lie one behind the other. */
 static void areas(void **state)
 {
@@ -409,7 +447,7 @@ int main(void)
         cmocka_unit_test(no_sms),       cmocka_unit_test(scratch),
         cmocka_unit_test(every_answer), cmocka_unit_test(costs),
         cmocka_unit_test(areas),        cmocka_unit_test(blocks_of_unknown_sizes),
-        cmocka_unit_test(as_written),
+        cmocka_unit_test(as_written),   cmocka_unit_test(edges_as_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
