@@ -223,7 +223,9 @@ static struct net_parcel *begin(int what, enum segment_id segment, size_t bytes)
     for (int i = 0; i < NET_RAILS; i++)
         piece.ends.keys[i] = (struct net_key){
             .key = KEY + (uint64_t)i, .base = ADDRESS + 1000 * (uint64_t)i, .known = 1};
+    piece.ends.descriptors[1] = local;
     net_stage_begin(&end.state, &piece);
+    assert_ptr_equal(stage->pieces[(stage->taken - 1) % LOTS].ends.descriptors[1], local);
     return &stage->pieces[(stage->taken - 1) % LOTS];
 }
 

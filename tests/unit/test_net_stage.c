@@ -11,6 +11,7 @@ static void a_put_through_lots_is_copied_written_and_told(void **context)
     struct net_parcel *piece = begin(WRITE | HERE | THERE | DEVICE, SEG_GPU, 80);
     assert_int_equal(piece->phase, FILLING);
     assert_counts(1, 1, 0, 0);
+    peer->gpu_flush = true; /* the owner's GPU copies: nothing is to be flushed */
     assert_int_equal(end.state.under_way, 1);
     assert_int_equal(end.state.touched_count, 1);
     assert_true(stage->active);
@@ -53,6 +54,7 @@ static void a_put_through_lots_is_copied_written_and_told(void **context)
     assert_int_equal(end.state.under_way, 1);
     peer->done = peer->sent;
     assert_true(net_stage_advance(&end.net));
+    assert_false(peer->gpu_written);
     assert_idle(1);
 }
 
@@ -146,6 +148,7 @@ static void a_put_in_place_counts_as_a_write(void **context)
         struct net_parcel *piece =
             begin(WRITE | (rows[i].sure ? SURE : 0), rows[i].segment, 64 + i);
         assert_int_equal(piece->phase, POSTED);
+        assert_int_equal(end.state.touched_count, 1);
         assert_counts(0, 1, 1, 0);
         assert_int_equal(channel->settle, rows[i].settle);
         assert_int_equal(peer->gpu_written, rows[i].written);
@@ -219,6 +222,8 @@ static void a_get_through_lots_is_asked_read_and_copied(void **context)
     assert_false(net_stage_advance(&end.net));
     net_stage_lifted(&end.net, peer, &(struct net_result){.token = 2});
     assert_int_equal(piece->phase, POSTING);
+    assert_string_equal(peer->sentence, "");
+    assert_false(peer->accounted);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(end.access_count, 2);
     assert_false(end.accesses[1].write);
@@ -269,6 +274,7 @@ static void a_get_into_gpu_memory_in_place_is_flushed(void **context)
     access_done();
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(flushes, 0); /* into host memory */
+    peer->gpu_flush = true;       /* what this PE has written */
     begin(DEVICE, SEG_GPU, 50);
     assert_counts(0, 0, 0, 1);
     assert_ptr_equal(end.accesses[1].local, local + 16);
@@ -277,6 +283,7 @@ static void a_get_into_gpu_memory_in_place_is_flushed(void **context)
     assert_counts(0, 0, 0, 1);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(flushes, 1);
+    assert_false(peer->gpu_written);
     assert_idle(2);
     flush_status = WEFT_ERR_SYSTEM;
     begin(DEVICE, SEG_GPU, 50);
@@ -285,6 +292,56 @@ static void a_get_into_gpu_memory_in_place_is_flushed(void **context)
     assert_int_equal(peer->failed, WEFT_ERR_SYSTEM);
     assert_non_null(strstr(peer->sentence, "no flush"));
     assert_idle(3);
+}
+
+/* A put may be posted after the quiet that its context's next one waits for. */
+static void a_write_is_touched_again_when_it_is_posted(void **context)
+{
+    (void)context;
+    begin(WRITE | HERE | DEVICE, SEG_GPU, 50);
+    channel->touched = false;
+    end.state.touched_count = 0;
+    passed = true;
+    net_stage_advance(&end.net);
+    assert_true(channel->touched);
+    assert_int_equal(end.touched[0], 1);
+    assert_int_equal(end.state.touched_count, 1);
+}
+
+static void word_waits_for_the_window(void **context)
+{
+    (void)context;
+    uint64_t done = peer->done;
+    peer->done = peer->sent - NET_WINDOW;
+    struct net_parcel *put = begin(WRITE | HERE | THERE, SEG_GPU, 50),
+                      *get = begin(HERE | THERE, SEG_GPU, 51);
+    assert_int_equal(put->phase, TELLING);
+    assert_int_equal(get->phase, ASKING);
+    assert_counts(1, 0, 0, 1);
+    assert_false(net_stage_advance(&end.net));
+    assert_int_equal(word_count, 0);
+    peer->done = done;
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(put->phase, TOLD);
+    assert_int_equal(get->phase, ASKED);
+    assert_word(0, NET_LANDED, 1, 240, 50);
+    assert_word(1, NET_LIFT, 2, 240, 51);
+}
+
+static void answers_of_pieces_that_are_over_are_ignored(void **context)
+{
+    (void)context;
+    begin(HERE, SEG_GPU, 50);
+    access_done();
+    net_stage_advance(&end.net);
+    begin(WRITE, SEG_GPU, 51);
+    begin(WRITE, SEG_GPU, 52);
+    struct net_parcel *piece = begin(HERE | THERE, SEG_GPU, 53);
+    assert_ptr_equal(piece, &stage->pieces[0]);
+    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 1});
+    assert_int_equal(piece->phase, ASKED);
+    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 4});
+    assert_int_equal(piece->phase, POSTING);
 }
 
 static void a_peer_that_cannot_lift_fails(void **context)
@@ -310,6 +367,9 @@ int main(void)
         test(a_get_through_lots_is_asked_read_and_copied),
         test(a_get_into_host_memory_is_copied_by_the_cpu),
         test(a_get_into_gpu_memory_in_place_is_flushed),
+        test(a_write_is_touched_again_when_it_is_posted),
+        test(word_waits_for_the_window),
+        test(answers_of_pieces_that_are_over_are_ignored),
         test(a_peer_that_cannot_lift_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,18 +286,31 @@ static void only_the_first_rail_loses_pieces(void **context)
     (void)context;
     assert_false(net_stage_loses(&end.net, &end.peers[2]));
     assert_false(net_stage_loses(&end.net, peer));
-    begin(WRITE | SURE, SEG_GPU, 50);
+    begin(WRITE, SEG_GPU, 50);
+    assert_true(net_stage_loses(&end.net, peer));
+    access_done();
+    assert_false(net_stage_loses(&end.net, peer));
+    net_stage_advance(&end.net);
     assert_false(net_stage_loses(&end.net, peer));
     begin(WRITE | SURE, SEG_GPU, 51);
     struct net_parcel *piece = begin(WRITE | PROOF, SEG_GPU, 52);
     assert_true(net_stage_loses(&end.net, peer));
     assert_true(net_stage_proves(&piece->post));
-    assert_false(net_stage_proves(&stage->pieces[0].post));
+    assert_false(net_stage_proves(&stage->pieces[1].post));
+    begin(WRITE, SEG_GPU, 53);
+    struct net_stage none = {.pieces = &stage->pieces[LOTS]};
+    end.peers[END_PES].stage = &none;
     net_stage_rail_closed(&end.net, 1);
     assert_true(piece->in_flight);
+    assert_true(stage->pieces[0].in_flight);
     net_stage_rail_closed(&end.net, 0);
     assert_false(piece->in_flight);
-    assert_false(net_stage_loses(&end.net, peer));
+    assert_false(stage->pieces[0].in_flight);
+    end.peers[0].stage = stage;
+    peer->stage = NULL;
+    stage->pieces[1].in_flight = true;
+    net_stage_rail_closed(&end.net, 0);
+    assert_false(stage->pieces[1].in_flight);
     assert_true(stage->pieces[LOTS].in_flight);
 }
 
@@ -351,8 +364,12 @@ static void the_gpu_is_done_before_its_memory_is_freed(void **context)
     open_end(NULL);
     for (int i = 0; i < LOTS; i++)
         begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
+    stage->pieces[LOTS].mark = stage->pieces[0].mark;
+    end.peers[0].stage = stage;
+    peer->stage = NULL;
     net_stage_free(&end.net);
     assert_int_equal(quiets, 1);
+    assert_null(end.peers[0].stage);
     assert_int_equal(marks_dropped, LOTS);
     assert_null(peer->stage);
     assert_null(end.net.stages);
