@@ -77,8 +77,9 @@ weft_status __wrap_net_gpu_place(struct path_state *state, struct net_peer *of, 
     assert_ptr_equal(state, &end.state);
     assert_ptr_equal(of, peer);
     for (int i = 0; i < NET_RAILS; i++)
-        keys[i] = (struct net_key){
-            .key = 60 + (uint64_t)i, .base = 100000 + offset, .known = d.place_known >> i & 1};
+        keys[i] = (struct net_key){.key = 60 + (uint64_t)i,
+                                   .base = 100000 + offset,
+                                   .known = offset >= d.room_below && d.place_known >> i & 1};
     if (d.place_known && *bytes > d.place_bytes)
         *bytes = d.place_bytes;
     return d.place_status ? base_fail(d.place_status, "no place") : WEFT_OK;
