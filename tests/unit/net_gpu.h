@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -40,6 +41,8 @@ static struct {
     int writes_asked, flushes;
     enum gpu_nic_writes writes;
     int chunks_asked, exports, exported; /* the descriptor of the last export */
+    uintptr_t exported_at;
+    size_t exported_bytes;
     bool export_fails;
     size_t chunk_start, chunk_bytes; /* the allocation */
     /* By rail: what the provider refuses. */
@@ -97,8 +100,9 @@ bool __wrap_gpu_peermem_is_here(void)
 weft_status __wrap_gpu_export_dmabuf(struct gpu *of, CUdeviceptr at, size_t bytes, int *fd);
 weft_status __wrap_gpu_export_dmabuf(struct gpu *of, CUdeviceptr at, size_t bytes, int *fd)
 {
-    (void)at, (void)bytes;
     assert_ptr_equal(of, &gpu);
+    d.exported_at = (uintptr_t)at;
+    d.exported_bytes = bytes;
     d.exports++;
     if (d.export_fails)
         return base_fail(WEFT_ERR_UNSUPPORTED, "no dma-buf of it");

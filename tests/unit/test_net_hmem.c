@@ -191,6 +191,8 @@ static void own_memory_is_registered_by_dmabuf_with_each_nic(void **context)
         assert_int_equal(place.keys[i].key, d.calls[i].key);
         assert_int_equal(place.keys[i].base, i == 1 ? windows[1].base + CHUNK : 0);
     }
+    assert_int_equal(d.exported_at, windows[1].base + CHUNK);
+    assert_int_equal(d.exported_bytes, CHUNK);
     assert_int_equal(place.keys[END_RAILS].known, 0);
     /* Once. */
     net_own_place(&end.net, 2 * CHUNK - 1, &place);
