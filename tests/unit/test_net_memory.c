@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What path net registers with the first NIC and makes of its own: chunks of the segments, memory for messages, pinned
  * memory, rooms of peers; what it asks peers for; and that all of it is given back once. */
+#include "unit/callocs.h"
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -27,23 +28,13 @@ static char *const heap = (char *)0x700000000000, *const data = (char *)0x710000
 
 /* --------------------------------------------------------------------------------------- doubles */
 
-static int callocs_left; /* so many succeed; -1: all */
+static int blocks_before;
 static int maps, unmaps, pins, unpins, advices, maps_left;
 static weft_status pin_status;
 static struct {
     void *at;
     size_t bytes;
 } mapped[16], pinned[16];
-
-void *__real_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes)
-{
-    if (callocs_left == 0)
-        return NULL;
-    callocs_left -= callocs_left > 0;
-    return __real_calloc(n, bytes);
-}
 
 void *__real_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
@@ -139,7 +130,8 @@ static int refuse(struct net_end *at, int rail)
 static int open_end(void **context)
 {
     (void)context;
-    callocs_left = -1;
+    callocs.left = -1;
+    blocks_before = callocs.memory;
     maps_left = 16;
     maps = unmaps = pins = unpins = advices = asked = 0;
     pin_status = answer_status = WEFT_OK;
@@ -163,8 +155,9 @@ static int open_end(void **context)
 static int shut_end(void **context)
 {
     (void)context;
-    callocs_left = -1;
+    callocs.left = -1;
     end_shut(&end);
+    assert_int_equal(callocs.memory, blocks_before);
     assert_int_equal(end.memory_closed, end.memory_count);
     for (int i = 0; i < end.memory_count; i++)
         assert_true(end.memories[i].closed);
@@ -237,20 +230,20 @@ static void without_memory_nothing_is_registered(void **context)
     net_free_memory(&end.net);
     end.memory_closed = end.memory_count = 0;
     for (int i = 0; i < 2; i++) {
-        callocs_left = i;
+        callocs.left = i;
         assert_null(net_own_chunk(&end.net, SEG_HEAP, 1, NULL));
         assert_int_equal(end.net.memory != NULL, i);
     }
-    callocs_left = -1;
+    callocs.left = -1;
     assert_non_null(net_own_chunk(&end.net, SEG_HEAP, 1, NULL));
     net_free_memory(&end.net);
     for (int i = 0; i < 2; i++) {
         void *const *descriptors;
-        callocs_left = i;
+        callocs.left = i;
         assert_null(net_message_slab(&end.net, 4096, &descriptors));
         assert_int_equal(maps - unmaps, 0);
     }
-    callocs_left = -1;
+    callocs.left = -1;
 }
 
 /* --------------------------------------------------------------------------------- peers' chunks */
@@ -287,10 +280,10 @@ static void keys_of_peers_are_asked_for_once(void **context)
     assert_int_equal(asked, 4);
     assert_int_equal(net_peer_chunk(&end.state, peer, SEG_HEAP, 3, &found), WEFT_ERR_NO_MEMORY);
     assert_int_equal(net_peer_chunk(&end.state, peer, SEG_DATA, 1, &found), WEFT_ERR_NO_MEMORY);
-    callocs_left = 0;
+    callocs.left = 0;
     assert_int_equal(net_peer_chunk(&end.state, peer, SEG_SYSTEM, 0, &found), WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "no private memory for the keys of PE 1"));
-    callocs_left = -1;
+    callocs.left = -1;
     assert_int_equal(asked, 4);
     free(peer->keys[SEG_HEAP]);
     free(peer->keys[SEG_DATA]);

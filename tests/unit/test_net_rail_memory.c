@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is registered with NICs behind the first: chunks of the segments, memory of the program for as long as a transfer
  * takes; the keys that peers tell; and that each registration is ended once. */
+#include "unit/callocs.h"
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -18,18 +19,7 @@ static struct net_end end;
 static struct net_peer *peer;
 static char *const heap = (char *)0x700000000000, *const data = (char *)0x710000000000;
 
-static int callocs_left; /* so many succeed; -1: all */
-
-void *__real_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes)
-{
-    if (callocs_left == 0)
-        return NULL;
-    callocs_left -= callocs_left > 0;
-    return __real_calloc(n, bytes);
-}
-
+static int blocks_before;
 static int asked;
 static weft_status answer_status;
 static struct net_record question;
@@ -65,7 +55,8 @@ static int refuse(struct net_end *at, int rail)
 static int open_end(void **context)
 {
     (void)context;
-    callocs_left = -1;
+    callocs.left = -1;
+    blocks_before = callocs.memory;
     asked = 0;
     answer_status = WEFT_OK;
     refused = 0;
@@ -85,8 +76,9 @@ static int open_end(void **context)
 static int shut_end(void **context)
 {
     (void)context;
-    callocs_left = -1;
+    callocs.left = -1;
     end_shut(&end);
+    assert_int_equal(callocs.memory, blocks_before);
     assert_int_equal(end.memory_closed, end.memory_count);
     for (int i = 0; i < end.memory_count; i++)
         assert_true(end.memories[i].closed);
@@ -160,11 +152,11 @@ static void a_nic_that_refuses_or_has_failed_has_no_key(void **context)
     assert_int_equal(keys[2].known, 0);
     for (int i = 0; i < 2; i++) {
         net_free_rail_memory(&end.net, &end.net.rails[1]);
-        callocs_left = i;
+        callocs.left = i;
         net_rail_keys(&end.net, SEG_HEAP, 1, keys);
         assert_int_equal(keys[1].known, 0);
     }
-    callocs_left = -1;
+    callocs.left = -1;
     net_rail_keys(&end.net, SEG_HEAP, 1, keys);
     assert_int_equal(keys[1].known, 1);
 }
@@ -270,7 +262,7 @@ static void memory_that_one_nic_refuses_is_not_used(void **context)
     assert_null(end.net.pins);
     assert_int_equal(end.memory_count, 1); /* no other is tried */
     assert_int_equal(end.memory_closed, 1);
-    callocs_left = 0;
+    callocs.left = 0;
     assert_false(net_rail_local(&end.net, memory, &bytes, true, &pin));
     assert_null(pin);
 }
@@ -280,10 +272,10 @@ static void each_nic_has_eight_bytes_to_read_to(void **context)
     void *descriptor = &descriptor;
     struct net_rail *rail = &end.net.rails[1];
     (void)context;
-    callocs_left = 0;
+    callocs.left = 0;
     assert_null(net_rail_scratch(&end.net, rail, &descriptor));
     assert_null(descriptor);
-    callocs_left = -1;
+    callocs.left = -1;
     refused = 2;
     assert_null(net_rail_scratch(&end.net, rail, &descriptor));
     refused = 0;
@@ -333,11 +325,11 @@ static void keys_of_peers_are_asked_for_once(void **context)
         }
     }
     assert_int_equal(asked, 4);
-    callocs_left = 0;
+    callocs.left = 0;
     assert_int_equal(net_peer_rail_keys(&end.state, peer, SEG_SYSTEM, 0, &keys),
                      WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "no private memory for the keys of PE 1"));
-    callocs_left = -1;
+    callocs.left = -1;
     for (int s = 0; s < SEG_COUNT; s++)
         free(peer->rail_keys[s]);
 }
