@@ -81,7 +81,8 @@ static weft_status open_status;
 weft_status __wrap_fabric_open(const struct fabric **found);
 weft_status __wrap_fabric_open(const struct fabric **found)
 {
-    *found = open_status ? NULL : &lib;
+    static const struct fabric none;
+    *found = open_status ? &none : &lib;
     return open_status ? base_fail(open_status, "there is no libfabric") : WEFT_OK;
 }
 
@@ -122,7 +123,7 @@ uint64_t __wrap_net_choose_networks(const struct net_offer *offers, size_t count
 }
 
 static struct net_common told, others[PES];
-static int gathers, takes;
+static int gathers, takes, agrees;
 static weft_status gather_status, agreed;
 static struct net_common both;
 static struct net_taken *const something = (struct net_taken *)&both;
@@ -143,6 +144,7 @@ weft_status __wrap_boot_agree(struct boot *boot, weft_status status);
 weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
 {
     (void)boot;
+    agrees++;
     return status ? status : agreed;
 }
 
@@ -266,7 +268,7 @@ static int prepare(void **context)
     for (int i = 0; i < PES; i++)
         others[i] = (struct net_common){.rows = 14, .networks = 6};
     open_status = gather_status = agreed = WEFT_OK;
-    gathers = takes = 0;
+    gathers = takes = agrees = 0;
     free_blocks = 1 << 20;
     room_error = 0;
     link_type = NULL;
@@ -295,6 +297,7 @@ static void the_library_is_asked_for_what_the_path_can_use(void **context)
     assert_int_equal(find(), WEFT_OK);
     assert_ptr_equal(taken, something);
     assert_string_equal(found.has, "it has");
+    assert_int_equal(agrees, 2); /* before PEs meet, and before they compare */
     assert_string_equal(found.lacks, "");
     assert_int_equal(has_bytes, sizeof found.has);
     assert_int_equal(f.version, FI_VERSION(1, 11));
