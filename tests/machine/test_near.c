@@ -251,7 +251,7 @@ static int make_files(void **state)
         "echo 25000 >sys/class/net/eth1/speed; echo up >sys/class/net/eth1/operstate;"
         "echo -1 >sys/class/net/veth0/speed; echo lowerlayerdown >sys/class/net/veth0/operstate;"
         "echo 0-3 >sys/devices/system/node/node0/cpulist; echo 4-7 >sys/devices/system/node/node1/cpulist");
-    /* Devices of a device are none of the chain; a root alone is none; names of none of the GPUs. */
+    /* Devices of a device are none of the chain; a root alone is none. Names that no GPU has. */
     shell("D=sys/devices/pci0000:80/0000:80:04.0/virtio4/0000:99:00.0/net/eth2; mkdir -p $D;"
           "ln -s ../../../$D sys/class/net/eth2; ln -s ../.. $D/device;"
           "D=sys/devices/pci0000:90/virtio9/net/eth3; mkdir -p $D;"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An operation of path net (net.c) makes calls of the path's other files: these doubles note them in their order, hold
- * them to the lock, and can let one fail. For tests of net.c. */
+/* An operation of path net (net.c) makes calls of the path's other files: these doubles note
+ * them in their order, hold them to the lock, and can let one fail. For tests of net.c. */
 #ifndef WEFT_TESTS_NET_CALLS_H
 #define WEFT_TESTS_NET_CALLS_H
 
@@ -30,7 +30,7 @@ static int calls, fails_at; /* those with a status; 0 = none */
 static struct net_record *records[64];
 static int record_count;
 
-/* --------------------------------------------------------------------------------------- doubles */
+/* -------------------------------------------------------------------------------------- doubles */
 
 __attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 {
@@ -271,7 +271,7 @@ DOUBLE(weft_status, gpu_copy,
     return ++calls == fails_at ? base_fail(WEFT_ERR_TIMEOUT, "call %d fails", calls) : WEFT_OK;
 }
 
-/* ---------------------------------------------------------------------------------------- set-up */
+/* --------------------------------------------------------------------------------------- set-up */
 
 static int open_end(void **context)
 {
@@ -305,7 +305,8 @@ static struct remote at(enum segment_id segment, size_t offset)
     return (struct remote){&to_peer, segment, offset};
 }
 
-/* The operation `run` makes these calls; and none of those with a status behind one that has failed. */
+/* The operation `run` makes these calls; and none of those with a status behind one that has
+ * failed. */
 static void expect(weft_status (*run)(void), const char *calls_expected)
 {
     trace[0] = '\0';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An end of path net (net_end.h) whose PE has a GPU, of which one allocation is registered by doubles of the provider
- * and of the driver: for tests of net_hmem.c. */
+/* An end of path net (net_end.h) whose PE has a GPU, of which one allocation is registered by
+ * doubles of the provider and of the driver: for tests of net_hmem.c. */
 #ifndef WEFT_TESTS_NET_GPU_H
 #define WEFT_TESTS_NET_GPU_H
 

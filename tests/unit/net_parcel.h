@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer of one end of path net with memory for three pieces of GPU memory: for tests of net_stage.c. The GPU's copies
- * are noted, not made. */
+/* A peer of one end of path net with memory for three pieces of GPU memory: for tests of
+ * net_stage.c. The GPU's copies are noted, not made. */
 #ifndef WEFT_TESTS_NET_PARCEL_H
 #define WEFT_TESTS_NET_PARCEL_H
 
@@ -26,7 +26,7 @@ static _Alignas(8) unsigned char lots[(LOTS + 1) * LOT_BYTES], local[1000];
 static char gpu_here; /* its address stands for this PE's GPU */
 static void *descriptors[NET_RAILS];
 
-/* ------------------------------------------------------------------------------------------- doubles */
+/* -------------------------------------------------------------------------------------- doubles */
 
 static struct copy {
     unsigned lane;
@@ -163,7 +163,7 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
     memcpy(&words[word_count++], bytes, count);
 }
 
-/* ---------------------------------------------------------------------------------------- set-up */
+/* --------------------------------------------------------------------------------------- set-up */
 
 static int open_end(void **context)
 {

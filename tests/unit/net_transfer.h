@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers of GPU memory from one end of path net to PE 1, of which the pieces that begin are noted: for tests of
- * net_stage_begin.c. Keys, registrations, copies, requests and waits are doubles. */
+/* Transfers of GPU memory from one end of path net to PE 1, of which the pieces that begin are
+ * noted: for tests of net_stage_begin.c. Keys, registrations, copies, requests and waits are
+ * doubles. */
 #ifndef WEFT_TESTS_NET_TRANSFER_H
 #define WEFT_TESTS_NET_TRANSFER_H
 
@@ -24,7 +25,7 @@ static struct net_end end;
 static struct net_peer *peer;
 static char gpu_here, local[64], slab_of[16]; /* their addresses stand for a GPU, memory, lots */
 
-/* --------------------------------------------------------------------------------------- doubles */
+/* -------------------------------------------------------------------------------------- doubles */
 
 static struct {
     struct net_parcel begun[16];
@@ -329,7 +330,7 @@ void __wrap_net_cancel_answer(struct path_common *net, uint64_t token)
     d.cancelled++;
 }
 
-/* ---------------------------------------------------------------------------------------- set-up */
+/* --------------------------------------------------------------------------------------- set-up */
 
 static int open_end(void **context)
 {

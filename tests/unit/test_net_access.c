@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What remote accesses of path net need and use: the local side in place or as a registered copy, memory that is used
- * again, the keys of the peer, and several NICs; and what goes by requests for want of it. */
+/* What remote accesses of path net need and use: the local side in place or as a registered
+ * copy, memory that is used again, the keys of the peer, and several NICs; and what goes by
+ * requests for want of it. */
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -190,7 +191,7 @@ static void all_done(void)
     end.access_count = 0;
 }
 
-/* ----------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static void own_memory_is_found_by_its_segment(void **context)
 {

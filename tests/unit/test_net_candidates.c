@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a PE tells others of the NICs that it could take, and what comes of the division: which are kept, what is said of
- * them, and when a crowd on one NIC is warned of. Distances and the division are doubles. */
+/* What a PE tells others of the NICs that it could take, and what comes of the division: which
+ * are kept, what is said of them, and when a crowd on one NIC is warned of. Distances and the
+ * division are doubles. */
 #include "path/net_near.h"
 #include "path/net_offers.h"
 
@@ -191,7 +192,7 @@ void __wrap_log_line(enum log_level level, const char *format, ...)
     va_end(arguments);
 }
 
-/* ---------------------------------------------------------------------------------------- set-up */
+/* --------------------------------------------------------------------------------------- set-up */
 
 static int node_of[PES] = {0, 0, 1};
 static const struct boot_ops boot_ops = {.name = "three", .allgather = gather};
@@ -258,7 +259,7 @@ static int finish(void **context)
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static void candidates_are_told_as_numbers(void **context)
 {

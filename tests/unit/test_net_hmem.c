@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory that NICs reach: with which provider, how it is registered, how much of it at once, and what peers tell of
- * theirs. */
+/* GPU memory that NICs reach: with which provider, how it is registered, how much of it at once,
+ * and what peers tell of theirs. */
 #include "unit/callocs.h"
 #include "unit/net_gpu.h"
 
-/* ---------------------------------------------------------------------------------- the provider */
+/* --------------------------------------------------------------------------------- the provider */
 
 static struct fi_info plain, offered[3], *listed, *freed[4];
 static int copies_left, copied, freed_count, getinfo_error;
@@ -167,7 +167,7 @@ static void the_user_says_whether_it_is_tried(void **context)
     config_reset();
 }
 
-/* ---------------------------------------------------------------------------------- registration */
+/* --------------------------------------------------------------------------------- registration */
 
 static void own_memory_is_registered_by_dmabuf_with_each_nic(void **context)
 {
@@ -389,7 +389,7 @@ static void writes_are_flushed_where_the_gpu_needs_it(void **context)
     assert_int_equal(d.flushes, 1);
 }
 
-/* --------------------------------------------------------------------------------- peers' places */
+/* -------------------------------------------------------------------------------- peers' places */
 
 static void peers_tell_where_their_memory_is(void **context)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What path net registers with the first NIC and makes of its own: chunks of the segments, memory for messages, pinned
- * memory, rooms of peers; what it asks peers for; and that all of it is given back once. */
+/* What path net registers with the first NIC and makes of its own: chunks of the segments,
+ * memory for messages, pinned memory, rooms of peers; what it asks peers for; and that all of it
+ * is given back once. */
 #include "unit/callocs.h"
 #include "unit/net_end.h"
 
@@ -26,7 +27,7 @@ static struct net_peer *peer;
 static char gpu_here; /* its address stands for a GPU */
 static char *const heap = (char *)0x700000000000, *const data = (char *)0x710000000000;
 
-/* --------------------------------------------------------------------------------------- doubles */
+/* -------------------------------------------------------------------------------------- doubles */
 
 static int blocks_before;
 static int maps, unmaps, pins, unpins, advices, maps_left;
@@ -246,7 +247,7 @@ static void without_memory_nothing_is_registered(void **context)
     callocs.left = -1;
 }
 
-/* --------------------------------------------------------------------------------- peers' chunks */
+/* -------------------------------------------------------------------------------- peers' chunks */
 
 static void keys_of_peers_are_asked_for_once(void **context)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libfabric is asked for, how its offers are described, and what PEs that compare them have in common: an invented
- * libfabric, and PE 1 of three. */
+/* What libfabric is asked for, how its offers are described, and what PEs that compare them have
+ * in common: an invented libfabric, and PE 1 of three. */
 #include "path/net_offers.h"
 
 #include "base/config.h"
@@ -86,7 +86,7 @@ weft_status __wrap_fabric_open(const struct fabric **found)
     return open_status ? base_fail(open_status, "there is no libfabric") : WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------- what is called with it */
+/* ----------------------------------------------------------------------- what is called with it */
 
 static struct {
     struct net_offer offers[OFFERS];
@@ -222,7 +222,7 @@ int __wrap_fclose(FILE *file)
     return __real_fclose(file);
 }
 
-/* ---------------------------------------------------------------------------------------- set-up */
+/* --------------------------------------------------------------------------------------- set-up */
 
 static const struct boot_ops boot_ops = {.name = "three", .allgather = gather};
 static struct boot boot = {.ops = &boot_ops, .npes = PES, .nodes = 1};
@@ -289,7 +289,7 @@ static weft_status find(void)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------- the tests */
+/* ------------------------------------------------------------------------------------ the tests */
 
 static void the_library_is_asked_for_what_the_path_can_use(void **context)
 {

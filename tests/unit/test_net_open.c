@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path net opens its NICs, tells peers how they are reached over each, and closes all of it in an order in which nothing
- * moves in memory that is gone: PE 1 of three with two NICs; what opens them are doubles. */
+/* Path net opens its NICs, tells peers how they are reached over each, and closes all of it in
+ * an order in which nothing moves in memory that is gone: PE 1 of three with two NICs; what
+ * opens them are doubles. */
 #include "path/net_hmem.h"
 #include "path/net_stripe.h"
 
@@ -49,7 +50,7 @@ static struct {
     } insertions[PES * NICS];
 } o;
 
-/* --------------------------------------------------------------------------------------- doubles */
+/* -------------------------------------------------------------------------------------- doubles */
 
 static struct fi_info infos[NICS], copies[NICS], with_gpu[NICS];
 static struct fi_fabric_attr fabric_attrs[NICS];
@@ -282,7 +283,7 @@ void __wrap_serve_close(struct serve *serve)
     note(serve ? "serve " : "no_serve ");
 }
 
-/* ---------------------------------------------------------------------------------------- set-up */
+/* --------------------------------------------------------------------------------------- set-up */
 
 static const struct boot_ops boot_ops = {.name = "three", .allgather = gather};
 static struct boot boot = {.ops = &boot_ops, .npes = PES};
@@ -348,7 +349,7 @@ static weft_status open_net(void)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------ tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static void what_was_taken_is_opened(void **context)
 {
@@ -550,7 +551,8 @@ static void what_fails_here_ends_the_opening(void **context)
 static void a_nic_leads_to_one_of_its_network(void **context)
 {
     (void)context;
-    /* PE 0 has the networks the other way round, PE 2 one NIC of another: only the first leads there. */
+    /* PE 0 has the networks the other way round, PE 2 one NIC of another: only the first leads
+     * there. */
     all[0].rail[0].network = 71;
     all[0].rail[1].network = 70;
     all[2].count = 1;

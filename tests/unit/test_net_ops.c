@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How each operation of path net travels: what it waits for, which calls of the path's other files it makes, in which
- * order and with the lock held, and that nothing more is done once one of them has failed. */
+/* How each operation of path net travels: what it waits for, which calls of the path's other
+ * files it makes, in which order and with the lock held, and that nothing more is done once one
+ * of them has failed. */
 #include "unit/net_calls.h"
 
 /* The operation that `run` runs. */
@@ -26,7 +27,7 @@ static void set(enum segment_id in, size_t from, size_t count, bool without_wait
     nbi = without_wait;
 }
 
-/* ------------------------------------------------------------------------------------ put and get */
+/* ---------------------------------------------------------------------------------- put and get */
 
 static void small_puts_are_requests(void **context)
 {
@@ -131,7 +132,7 @@ static void any_size_goes_by_requests(void **context)
     expect(get_by_requests, "ask:3:0:100:262144 ask:3:0:262244:262144 ask:3:0:524388:9 ");
 }
 
-/* ------------------------------------------------------------------- GPU memory on the local side */
+/* ----------------------------------------------------------------- GPU memory on the local side */
 
 static void a_few_bytes_of_a_gpu_go_through_the_host(void **context)
 {
@@ -164,7 +165,7 @@ static void more_of_a_gpu_is_staged(void **context)
     expect(get, "failure stage_get:0:640:3073:device ");
 }
 
-/* --------------------------------------------------------------------------------- single values */
+/* -------------------------------------------------------------------------------- single values */
 
 static weft_status store(void)
 {
@@ -323,7 +324,7 @@ static void strided_elements_of_a_gpu_go_through_the_host(void **context)
                  "stage_get:0:664:4000:device await_reads ");
 }
 
-/* ------------------------------------------------------------------------------------ completion */
+/* ----------------------------------------------------------------------------------- completion */
 
 static weft_status quiet(void)
 {
@@ -372,7 +373,7 @@ static void one_context_looks_for_all(void **context)
     assert_false(is_locked());
 }
 
-/* --------------------------------------------------------------------------- joining and leaving */
+/* -------------------------------------------------------------------------- joining and leaving */
 
 static int taken, opened, closed;
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That NICs reach GPU memory of a peer is tested by bytes that are written and read back, over each of them; what the
- * path says of it, and what becomes of it when a NIC fails. */
+/* That NICs reach GPU memory of a peer is tested by bytes that are written and read back, over
+ * each of them; what the path says of it, and what becomes of it when a NIC fails. */
 #include "unit/net_gpu.h"
 
 #include "path/net_stage.h"
 
 enum { LINE = GPU_LINE_BYTES };
 
-/* The lines of proofs: here in `window`, behind 4096; there in `lines`, a PE's line for this one. */
+/* The lines of proofs: here in `window`, behind 4096; there in `lines`, a PE's line for this
+ * one. */
 static unsigned char lines[2 * END_PES * LINE];
 
 static struct {
@@ -174,7 +175,7 @@ static weft_status refine(char *found)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------ proof */
+/* ---------------------------------------------------------------------------------------- proof */
 
 static void each_nic_writes_and_reads(void **context)
 {
@@ -385,7 +386,7 @@ static void only_gpu_memory_is_refined(void **context)
     assert_int_equal(p.opens, 0);
 }
 
-/* ------------------------------------------------------------------------------- a NIC that fails */
+/* ----------------------------------------------------------------------------- a NIC that fails */
 
 static void the_last_nic_that_fails_ends_the_trust(void **context)
 {

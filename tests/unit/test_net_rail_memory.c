@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is registered with NICs behind the first: chunks of the segments, memory of the program for as long as a transfer
- * takes; the keys that peers tell; and that each registration is ended once. */
+/* What is registered with NICs behind the first: chunks of the segments, memory of the program
+ * for as long as a transfer takes; the keys that peers tell; and that each registration is ended
+ * once. */
 #include "unit/callocs.h"
 #include "unit/net_end.h"
 
@@ -161,7 +162,7 @@ static void a_nic_that_refuses_or_has_failed_has_no_key(void **context)
     assert_int_equal(keys[1].known, 1);
 }
 
-/* ------------------------------------------------------------------------------------ local side */
+/* ----------------------------------------------------------------------------------- local side */
 
 static void local_memory_of_a_segment_is_cut_at_its_chunk(void **context)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The phases of pieces of GPU memory over path net: what is copied, posted and told in each, and what counts in the
- * channel meanwhile. */
+/* The phases of pieces of GPU memory over path net: what is copied, posted and told in each, and
+ * what counts in the channel meanwhile. */
 #include "unit/net_parcel.h"
 
 /* --------------------------------------------------------------------------------------- puts */

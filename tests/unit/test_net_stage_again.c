@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a piece of GPU memory over path net whose copy, access, NIC or peer fails, and what goes again through
- * pinned memory. */
+/* What becomes of a piece of GPU memory over path net whose copy, access, NIC or peer fails, and
+ * what goes again through pinned memory. */
 #include "unit/net_parcel.h"
 
-/* --------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 static void a_copy_that_fails_ends_the_peer(void **context)
 {
@@ -125,7 +125,7 @@ static void a_refused_access_fails_the_peer_but_not_in_a_proof(void **context)
     assert_idle(2);
 }
 
-/* ----------------------------------------------------------------------------- again, through lots */
+/* -------------------------------------------------------------------------- again, through lots */
 
 static void what_has_no_nic_left_strays_but_from_lots(void **context)
 {
@@ -190,7 +190,8 @@ static void a_put_that_strays_goes_lot_after_lot(void **context)
         assert_true(net_stage_advance(&end.net));
         assert_word(i, NET_LANDED, 1, 240 + (size_t)i * LOT_BYTES, bytes[i]);
         assert_false(peer->gpu_written);
-        /* The source is in use until the last lot is filled, and word is due until its word has gone. */
+        /* The source is in use until the last lot is filled, and word is due until its word has
+         * gone. */
         assert_counts(i < 2, i < 2, 1, 0);
         peer->done = peer->sent;
     }
@@ -279,7 +280,7 @@ static void a_piece_that_cannot_go_again_fails_the_peer(void **context)
     assert_idle(2);
 }
 
-/* ------------------------------------------------------------------------------- rails, and the end */
+/* --------------------------------------------------------------------------- rails, and the end */
 
 static void only_the_first_rail_loses_pieces(void **context)
 {

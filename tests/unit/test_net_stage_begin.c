@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By what way pieces of GPU memory go over path net: in place or through memory of the library's own, at either end; and
- * how large they are. */
+/* By what way pieces of GPU memory go over path net: in place or through memory of the library's
+ * own, at either end; and how large they are. */
 #include "unit/net_transfer.h"
 
-/* ----------------------------------------------------------------------------------------- sizes */
+/* ---------------------------------------------------------------------------------------- sizes */
 
 static void lots_are_whole_pages_and_not_too_many(void **context)
 {
@@ -100,7 +100,7 @@ static void pieces_in_place_end_where_memory_ends(void **context)
     assert_int_equal(d.begun[0].bytes, 6000);
 }
 
-/* ---------------------------------------------------------------------------------------- both ends */
+/* ------------------------------------------------------------------------------------ both ends */
 
 static void ends_are_used_in_place_where_they_meet(void **context)
 {

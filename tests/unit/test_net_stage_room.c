@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pieces of GPU memory over path net wait for and ask for: their turn, memory, the peer's room; and what goes by
- * requests where no NIC reaches both ends. */
+/* What pieces of GPU memory over path net wait for and ask for: their turn, memory, the peer's
+ * room; and what goes by requests where no NIC reaches both ends. */
 #include "unit/net_transfer.h"
 
-/* -------------------------------------------------------------------------------- turns and memory */
+/* ----------------------------------------------------------------------------- turns and memory */
 
 static void a_piece_waits_for_its_turn(void **context)
 {
@@ -106,7 +106,7 @@ static void what_meets_nowhere_goes_by_requests(void **context)
     assert_non_null(strstr(base_last_error(), "no private memory for 3000 bytes"));
 }
 
-/* --------------------------------------------------------------------------------- the peer's room */
+/* ------------------------------------------------------------------------------ the peer's room */
 
 static void a_room_is_asked_for_once(void **context)
 {

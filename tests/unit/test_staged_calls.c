@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which operations of path staged the CPU does by itself, and which requests the others become: a channel whose calls
- * are noted, with the lock of the channel held. */
+/* Which operations of path staged the CPU does by itself, and which requests the others become:
+ * a channel whose calls are noted, with the lock of the channel held. */
 #include "path/mapped.h"
 #include "path/staged.h"
 
@@ -168,7 +168,7 @@ void __wrap_mapped_settle(struct mapped *m)
     note("settle ");
 }
 
-/* ---------------------------------------------------------------------------------------- set-up */
+/* --------------------------------------------------------------------------------------- set-up */
 
 static int prepare(void **context)
 {
@@ -272,7 +272,7 @@ static void expect(weft_status (*run)(void), const char *expected)
     fails_at = 0;
 }
 
-/* ----------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static void large_transfers_are_asked_in_chunks(void **context)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The asker's end of path staged where one side is GPU memory: what is copied where, when a request is published and its
- * answer brought in, and which failure ends the channel. The GPU's copies are noted; the owner is the test. */
+/* The asker's end of path staged where one side is GPU memory: what is copied where, when a
+ * request is published and its answer brought in, and which failure ends the channel. The GPU's
+ * copies are noted; the owner is the test. */
 #include "path/staged.h"
 
 #include "base/status.h"
@@ -22,7 +23,7 @@ static struct path_world world;
 static struct staged_common common;
 static struct staged_channel channel;
 
-/* --------------------------------------------------------------------------------------- doubles */
+/* -------------------------------------------------------------------------------------- doubles */
 
 static struct {
     struct {
@@ -151,7 +152,7 @@ static void end(struct path_wait *wait)
     ends++;
 }
 
-/* ---------------------------------------------------------------------------------------- set-up */
+/* --------------------------------------------------------------------------------------- set-up */
 
 static size_t desk_bytes(void)
 {
@@ -215,7 +216,7 @@ static void owner_does_all(void)
     channel.ring->done = channel.published;
 }
 
-/* ------------------------------------------------------------------------------------------- puts */
+/* ----------------------------------------------------------------------------------------- puts */
 
 static void a_put_is_published_when_its_copy_is_complete(void **context)
 {
@@ -325,7 +326,7 @@ static void a_lone_word_is_loaded(void **context)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- gets */
+/* ----------------------------------------------------------------------------------------- gets */
 
 static void an_answer_is_copied_to_the_gpu(void **context)
 {
@@ -393,7 +394,7 @@ static void an_atomic_brings_what_it_found(void **context)
     assert_int_equal(found, 0x1212121212121212);
 }
 
-/* ------------------------------------------------------------------------------------ waits, failures */
+/* ------------------------------------------------------------------------------ waits, failures */
 
 static void waits_go_on_while_the_gpu_copies(void **context)
 {

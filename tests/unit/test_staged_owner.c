@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owner's thread of path staged: how many requests it begins before some are complete, when it yields and when it
- * sleeps, what becomes of requests whose GPU fails, and that joining and leaving give back what they take. What carries
- * requests out is a double. */
+/* The owner's thread of path staged: how many requests it begins before some are complete, when
+ * it yields and when it sleeps, what becomes of requests whose GPU fails, and that joining and
+ * leaving give back what they take. What carries requests out is a double. */
 #include "path/staged.h"
 
 #include "base/status.h"
@@ -186,7 +186,7 @@ void __wrap_gpu_unpin_range(struct gpu *gpu, void *at, size_t bytes)
     d.unpins++;
 }
 
-/* ---------------------------------------------------------------------------------------- set-up */
+/* --------------------------------------------------------------------------------------- set-up */
 
 static int local_pes[LOCALS] = {4, 5, 6};
 static struct boot boot = {
@@ -259,7 +259,7 @@ static void run(void)
         d.run(d.argument);
 }
 
-/* ----------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 static int complete_at;
 
@@ -279,7 +279,8 @@ static void no_more_are_begun_than_can_be_under_way(void **context)
     run();
     assert_int_equal(d.begun, STAGED_SLOTS);
     assert_int_equal(ring->done, STAGED_SLOTS);
-    /* Sixteen a turn, with a look behind each, and one a turn, with a yield, as long as some are under way. */
+    /* Sixteen a turn, with a look behind each, and one a turn, with a yield, as long as some are
+     * under way. */
     assert_int_equal(d.looks, STAGED_SLOTS + 7);
     assert_int_equal(d.yields, 7 + 4 + 4);
 }
