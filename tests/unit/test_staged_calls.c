@@ -252,6 +252,13 @@ static weft_status atomic(void)
     return path_staged.atomic(there(4096), o.amo, 8, 5, 6, o.fetches ? local : NULL, o.nbi);
 }
 
+/* The next request is the first one. */
+static void start_anew(void)
+{
+    channels[OWNER].taken = 0;
+    channels[OWNER].gone = 0;
+}
+
 /* These calls; and none with a status behind one that has failed. */
 static void expect(weft_status (*run)(void), const char *expected)
 {
@@ -295,7 +302,7 @@ static void large_transfers_are_asked_in_chunks(void **context)
     expect(get, expected);
     assert_false(last_request.urgent);
     o.nbi = false;
-    channels[OWNER].taken = channels[OWNER].gone = 0;
+    start_anew();
     snprintf(expected + strlen(expected), 40, "gone2:%d:2 ", BOX_OP_GET);
     expect(get, expected);
     assert_true(last_request.urgent);
@@ -395,13 +402,13 @@ static void single_accesses_wait_for_what_they_fetch(void **context)
     o.amo = WEFT_AMO_CSWAP;
     snprintf(expected, sizeof expected, "ask%d:0:4096:4:0:-1 ", SERVE_STORE);
     expect(store, expected);
-    channels[OWNER].taken = channels[OWNER].gone = 0;
+    start_anew();
     snprintf(expected, sizeof expected, "ask%d:0:4096:4:-1:0 gone2:%d:1 ", SERVE_LOAD, BOX_OP_GET);
     expect(load, expected);
     for (int i = 0; i < 4; i++) {
         o.fetches = i & 1;
         o.nbi = i & 2;
-        channels[OWNER].taken = channels[OWNER].gone = 0;
+        start_anew();
         int used = snprintf(expected, sizeof expected, "ask%d:0:4096:8:-1:%d ", SERVE_ATOMIC,
                             o.fetches ? 0 : -1);
         if (i == 1)

@@ -412,15 +412,9 @@ static void waits_go_on_while_the_gpu_copies(void **context)
 
 static void a_failure_of_the_gpu_ends_the_channel(void **context)
 {
-    static const char *const texts[] = {"no copy",
-                                        "no mark",
-                                        "the copy has failed",
-                                        "no load",
-                                        "no store",
-                                        "no copy",
-                                        "no mark",
-                                        "the copy has "
-                                        "failed"};
+    static const char *const texts[] = {
+        "no copy", "no mark", "the copy has failed", "no load", "no store",
+        "no copy", "no mark", "the copy has failed"};
     (void)context;
     for (int i = 0; i < 8; i++) {
         bool get = i >= 4;

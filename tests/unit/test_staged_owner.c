@@ -130,17 +130,23 @@ int __wrap_pthread_join(pthread_t thread, void **result)
     return 0;
 }
 
+long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...)
 {
+    long values[6];
     va_list list;
     va_start(list, number);
-    _Atomic uint32_t *word = va_arg(list, _Atomic uint32_t *);
-    int operation = va_arg(list, int);
-    d.wait_value = va_arg(list, int);
-    const struct timespec *most = va_arg(list, const struct timespec *);
+    for (int i = 0; i < 6; i++)
+        values[i] = va_arg(list, long);
     va_end(list);
-    assert_int_equal(number, SYS_futex);
+    if (number != SYS_futex)
+        return __real_syscall(number, values[0], values[1], values[2], values[3], values[4],
+                              values[5]);
+    const _Atomic uint32_t *word = (_Atomic uint32_t *)(uintptr_t)values[0];
+    const struct timespec *most = (const struct timespec *)(uintptr_t)values[3];
+    int operation = (int)values[1];
+    d.wait_value = (int)values[2];
     if (operation == FUTEX_WAKE) {
         assert_true(d.wait_value > 1); /* all that wait */
         d.wakes++;
