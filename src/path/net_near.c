@@ -61,8 +61,6 @@ static enum net_near between(const struct net_place *a, const struct net_place *
 
 enum net_near net_near(const struct net_spot *spot, const struct net_place *nic)
 {
-    if (!nic->chain[0] && nic->numa < 0)
-        return NET_NEAR_UNKNOWN;
     if (spot->gpu)
         return between(&spot->device, nic);
     if (nic->numa < 0 || nic->numa >= NUMAS_MOST || !spot->numas)

@@ -106,7 +106,6 @@ static void free_offers(const struct fabric *lib, struct net_offers *offers)
         lib->freeinfo(offers->list);
     free(offers->info);
     free(offers->offer);
-    *offers = (struct net_offers){0};
 }
 
 static weft_status tabulate(struct net_offers *offers)
@@ -248,7 +247,6 @@ static weft_status look(const struct net_wish *wish, int npes, const struct fabr
         status = rows_here(*lib, npes, wish, offers, mine);
     if (!status || status == WEFT_ERR_CONFIG)
         return status;
-    mine->rows = 0;
     base_shorten(mine->lacks, sizeof mine->lacks, base_last_error());
     return WEFT_OK;
 }
@@ -285,7 +283,6 @@ weft_status net_find(const struct path_world *world, struct net_taken **taken, c
     if (!status && !lacks[0])
         status = net_take(world, lib, &wish, &offers, &both, taken, has,
                           sizeof((struct path_found){0}.has));
-    if (lib && lib->handle)
-        free_offers(lib, &offers);
+    free_offers(lib, &offers);
     return status;
 }

@@ -59,7 +59,6 @@ static void end(struct net_parcel *piece)
     leave(&piece->writes, &channel->writes);
     leave(&piece->reads, &channel->reads);
     piece->phase = OVER;
-    piece->state = NULL;
     state->under_way--;
     net_drop_state(state);
 }

@@ -154,7 +154,6 @@ static weft_status find_local(struct path_common *net, struct net_parcel *piece)
     struct net_stage *stage = piece->post.peer->stage;
     uint8_t before = piece->ends.reaches;
     size_t bytes = piece->bytes;
-    memset(piece->ends.descriptors, 0, sizeof piece->ends.descriptors);
     piece->here = !local_in_place(net, piece);
     if (!piece->here)
         return WEFT_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How near the library finds NICs to GPUs and CPUs, beside what the machine's model says of the same
  * machines, and the NICs that the PEs of a node come to; and the same from files as the kernel has them. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -173,7 +174,20 @@ static void apart(void **state)
         {"pci0000:00/0000:00:05.0", "pci0000:0f/0000:0f:05.0", 1, 1, NET_NEAR_NODE},
         {"pci0000:00/0000:00:05.0", "pci0000:01/0000:01:05.0", 0, 1, NET_NEAR_SYS},
         {"pci0000:00/0000:00:05.0", "pci0000:01/0000:01:05.0", -1, 1, NET_NEAR_UNKNOWN},
+        {"pci0000:00/0000:00:05.0", "pci0000:01/0000:01:05.0", 1, -1, NET_NEAR_UNKNOWN},
+        {"qci0000:00/0000:00:05.0", "pci0000:00/0000:00:05.0", 0, 0, NET_NEAR_NODE},
         {"pci0000:00/0000:00:05.0", "", 0, -1, NET_NEAR_UNKNOWN},
+        {"", "", -1, -1, NET_NEAR_UNKNOWN},
+        /* one that deep below, the other not */
+        {"pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:06:00.0",
+         "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0",
+         0, 0, NET_NEAR_PXB},
+        /* one chain is the beginning of the other, or looks so */
+        {"pci0000:00/0000:00:01.0", "pci0000:00/0000:00:01.0", 0, 0, NET_NEAR_PIX},
+        {"pci0000:00/0000:00:01.0", "pci0000:00/0000:00:01.0/0000:01:00.0", 0, 0, NET_NEAR_PIX},
+        {"pci0000:00/0000:00:01.0/0000:01:00.0", "pci0000:00/0000:00:01.0", 0, 0, NET_NEAR_PIX},
+        {"pci0000:00/0000:00:01.0", "pci0000:00/0000:00:01.02/0000:01:00.0", 0, 0, NET_NEAR_PHB},
+        {"pci0000:00/0000:00:01.02/0000:01:00.0", "pci0000:00/0000:00:01.0", 0, 0, NET_NEAR_PHB},
         {"", "pci0000:00/0000:00:05.0", 0, 0, NET_NEAR_NODE},
     };
     (void)state;
@@ -192,6 +206,14 @@ static void apart(void **state)
     assert_int_equal(net_near(&cpus, &(struct net_place){"pci0000:00/0000:00:05.0", 0}),
                      NET_NEAR_SYS);
     assert_int_equal(net_near(&cpus, &(struct net_place){"", -1}), NET_NEAR_UNKNOWN);
+    assert_int_equal(net_near(&cpus, &(struct net_place){"pci0000:00/0000:00:05.0", -1}),
+                     NET_NEAR_UNKNOWN);
+    assert_int_equal(net_near(&cpus, &(struct net_place){"", 2}), NET_NEAR_NODE);
+    cpus.numas |= (uint64_t)1 << 63 | 1;
+    assert_int_equal(net_near(&cpus, &(struct net_place){"", 63}), NET_NEAR_NODE);
+    assert_int_equal(net_near(&cpus, &(struct net_place){"", 64}), NET_NEAR_UNKNOWN);
+    cpus.numas = 0; /* not told */
+    assert_int_equal(net_near(&cpus, &(struct net_place){"", 0}), NET_NEAR_UNKNOWN);
 }
 
 /* ------------------------------------------------------------------------------ files of a kernel */
@@ -229,8 +251,17 @@ static int make_files(void **state)
         "echo 25000 >sys/class/net/eth1/speed; echo up >sys/class/net/eth1/operstate;"
         "echo -1 >sys/class/net/veth0/speed; echo lowerlayerdown >sys/class/net/veth0/operstate;"
         "echo 0-3 >sys/devices/system/node/node0/cpulist; echo 4-7 >sys/devices/system/node/node1/cpulist");
+    /* Devices of a device are none of the chain; a root alone is none. Names that no GPU has. */
+    shell("D=sys/devices/pci0000:80/0000:80:04.0/virtio4/0000:99:00.0/net/eth2; mkdir -p $D;"
+          "ln -s ../../../$D sys/class/net/eth2; ln -s ../.. $D/device;"
+          "D=sys/devices/pci0000:90/virtio9/net/eth3; mkdir -p $D;"
+          "ln -s ../../../$D sys/class/net/eth3; ln -s ../.. $D/device;"
+          "echo down >sys/class/net/eth2/operstate; echo 0 >sys/class/net/eth3/speed;"
+          "for g in x000:81:00.1 0000:81:00.0.123; do mkdir -p proc/driver/nvidia/gpus/$g;"
+          "echo 'Device Minor: 1' >proc/driver/nvidia/gpus/$g/information; done");
     shell("for g in 81:00.0=1 03:00.0=0; do d=proc/driver/nvidia/gpus/0000:${g%=*}; mkdir -p $d;"
-          "printf 'Model: \\t H200\\nDevice Minor: \\t %s\\n' ${g#*=} >$d/information;"
+          "printf 'Model: \\t H200\\nDevice Minor: \\t %s\\nGPU Excluded: No\\n' ${g#*=} "
+          ">$d/information;"
           "touch dev/nvidia${g#*=}; done");
     return 0;
 }
@@ -241,6 +272,17 @@ static int remove_files(void **state)
     (void)state;
     snprintf(line, sizeof line, "rm -rf %s", root);
     return system(line);
+}
+
+static int open_files(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
 }
 
 static void places(void **state)
@@ -264,6 +306,11 @@ static void places(void **state)
     assert_int_equal(net_speed_of(root, "eth1"), 25000);
     assert_int_equal(net_speed_of(root, "veth0"), 0);
     assert_int_equal(net_speed_of(root, "moon0"), 0);
+    assert_true(net_place_of_interface(root, "eth2", &place));
+    assert_string_equal(place.chain, "pci0000:80/0000:80:04.0");
+    assert_false(net_place_of_interface(root, "eth3", &place));
+    assert_int_equal(net_speed_of(root, "eth3"), 0);
+    assert_true(net_is_down(root, "eth2"));
     assert_false(net_is_down(root, "eth1"));
     assert_true(net_is_down(root, "veth0"));
     assert_false(net_is_down(root, "moon0"));
@@ -308,10 +355,24 @@ static void spots(void **state)
         {0, "7", NULL, "the CPUs of NUMA node 1"},
         {0, "", "GPU-8932f937", "the CPUs of NUMA node 1"},
         {0, "GPU-8932f937", NULL, "the CPUs of NUMA node 1"},
+        {0, "", "0", "GPU 0000:03:00.0"},
+        {0, "", "2", "the CPUs of NUMA node 1"},
+        {0, "", "1x", "the CPUs of NUMA node 1"},
+        {0, "2", NULL, "the CPUs of NUMA node 1"},
+        {2, "1,0", NULL, "GPU 0000:81:00.0"},
+        {3, "1,0", NULL, "GPU 0000:03:00.0"},
+        {1, "1,,0", NULL, "the CPUs of NUMA node 1"},
+        {0, "001", NULL, "GPU 0000:81:00.0"},
+        {0, "0001", NULL, "the CPUs of NUMA node 1"},
+        {0, "abc", NULL, "the CPUs of NUMA node 1"},
+        {0, "1:00.0", NULL, "the CPUs of NUMA node 1"},
+        {0, "0000:81:00.0", NULL, "GPU 0000:81:00.0"},
+        {0, "10000:81:00.0", NULL, "the CPUs of NUMA node 1"},
     };
     cpu_set_t cpus;
     struct net_spot spot;
     (void)state;
+    int before = open_files();
     CPU_ZERO(&cpus);
     CPU_SET(5, &cpus);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -320,10 +381,18 @@ static void spots(void **state)
             fail_msg("row %zu: %s instead of %s", i, spot.text, rows[i].text);
     }
     assert_int_equal(spot.numas, 1 << 1);
+    assert_int_equal(open_files(), before);
     CPU_SET(0, &cpus);
     net_find_spot(root, 0, "", "", &cpus, &spot);
     assert_string_equal(spot.text, "the CPUs of 2 NUMA nodes");
     assert_int_equal(spot.numas, 3);
+    /* A GPU that sysfs does not know. */
+    shell(
+        "d=proc/driver/nvidia/gpus/0000:99:00.0; mkdir $d; echo 'Device Minor: 1' >$d/information");
+    net_find_spot(root, 2, "", NULL, &cpus, &spot);
+    assert_false(spot.gpu);
+    assert_string_equal(spot.text, "the CPUs of 2 NUMA nodes");
+    shell("rm -r proc/driver/nvidia/gpus/0000:99:00.0");
     /* A container without the file of the first GPU. */
     shell("rm dev/nvidia0");
     net_find_spot(root, 0, "", NULL, &cpus, &spot);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { CALLOCS_MOST = 8 };
+enum { CALLOCS_MOST = 64 };
 
 static struct callocs {
     int left;   /* so many calls succeed, the next one fails; -1 = all succeed */

@@ -55,6 +55,17 @@ struct net_end {
     int closed_count;  /* of endpoints */
     uint64_t keys[64]; /* asked for */
     int key_count;
+    struct end_memory { /* registered */
+        struct fid_mr *handle;
+        int rail;
+        uintptr_t base;
+        size_t bytes;
+        uint64_t access, key;
+        bool closed;
+    } memories[64];
+    int memory_count, memory_closed;
+    int (*refuse_memory)(struct net_end *end, int rail); /* an error; NULL: none */
+    struct fid_domain domains[END_RAILS + 1];
 };
 
 static struct net_end *end_here; /* operations of libfabric have no pointer of the user */
@@ -97,6 +108,12 @@ static ssize_t end_send(struct fid_ep *endpoint, const void *bytes, size_t count
 
 static int end_close(struct fid *fid)
 {
+    for (int i = 0; i < end_here->memory_count; i++) {
+        struct end_memory *memory = &end_here->memories[i];
+        if (!memory->closed && &memory->handle->fid == fid)
+            memory->closed = true;
+    }
+    end_here->memory_closed++;
     free(fid);
     return 0;
 }
@@ -148,10 +165,20 @@ static int end_register(struct fid *domain, const void *base, size_t bytes, uint
                         uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **memory,
                         void *context)
 {
-    (void)domain, (void)base, (void)bytes, (void)access, (void)offset, (void)flags, (void)context;
+    int rail = 0;
+    (void)offset, (void)flags, (void)context;
+    while (rail < END_RAILS && &end_here->domains[rail].fid != domain)
+        rail++;
+    int error = end_here->refuse_memory ? end_here->refuse_memory(end_here, rail) : 0;
+    if (error)
+        return error;
     struct fid_mr *made = calloc(1, sizeof *made);
     made->fid.ops = &end_close_ops;
     made->key = key;
+    made->mem_desc = made;
+    if (end_here->memory_count < (int)(sizeof end_here->memories / sizeof end_here->memories[0]))
+        end_here->memories[end_here->memory_count++] =
+            (struct end_memory){made, rail, (uintptr_t)base, bytes, access, key, false};
     if (end_here->key_count < (int)(sizeof end_here->keys / sizeof end_here->keys[0]))
         end_here->keys[end_here->key_count++] = key;
     *memory = made;
@@ -183,7 +210,6 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
     static struct fi_ops_rma accesses = {
         .size = sizeof accesses, .writemsg = end_write, .readmsg = end_read};
     static struct fi_ops_mr memory = {.size = sizeof memory, .reg = end_register};
-    static struct fid_domain domain = {.mr = &memory};
     static char name[] = "lo", provider[] = "tcp";
     static struct fi_domain_attr domain_attr = {.name = name};
     static struct fi_fabric_attr fabric_attr = {.prov_name = provider};
@@ -207,10 +233,13 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
     end->net.late_end = &end->net.late;
     /* One NIC more than are counted, and one peer: whoever comes to them has counted too far. */
     for (int i = 0; i <= END_RAILS; i++) {
+        end->domains[i].mr = &memory;
         end->endpoints[i] =
             (struct fid_ep){.fid.ops = &end_endpoint_ops, .msg = &messages, .rma = &accesses};
-        end->net.rails[i] = (struct net_rail){
-            .info = &info, .domain = &domain, .endpoint = &end->endpoints[i], .descriptor = -1};
+        end->net.rails[i] = (struct net_rail){.info = &info,
+                                              .domain = &end->domains[i],
+                                              .endpoint = &end->endpoints[i],
+                                              .descriptor = -1};
     }
     for (int pe = 0; pe <= END_PES; pe++) {
         end->peers[pe].pe = pe;

@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Path net opens its NICs, tells peers how they are reached over each, and closes all of it in
+ * an order in which nothing moves in memory that is gone: PE 1 of three with two NICs; what
+ * opens them are doubles. */
+#include "path/net_hmem.h"
+#include "path/net_stripe.h"
+
+#include "base/config.h"
+#include "base/status.h"
+#include "unit/callocs.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PES = 3, NICS = 2 };
+
+static char trace[1024];
+
+__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
+{
+    size_t used = strlen(trace);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(trace + used, sizeof trace - used, format, arguments);
+    va_end(arguments);
+}
+
+static struct path_common *net;
+static struct {
+    const char *lacks[NICS]; /* of GPU memory, by NIC */
+    weft_status opens[4];    /* by call of net_open_rail */
+    int open_count, rails_opened[4];
+    bool hmem[4];
+    bool no_copy;
+    int copied, freed;
+    struct fi_info *freed_infos[4];
+    int name_errors[NICS];
+    bool no_random;
+    weft_status serve, post, agree[3], gather, start;
+    int agreed, posts, posts_by_rail[NICS], messages_left;
+    int inserted[PES * NICS], inserts; /* what fi_av_insert returns */
+    struct {
+        int rail;
+        char name[8];
+    } insertions[PES * NICS];
+} o;
+
+/* -------------------------------------------------------------------------------------- doubles */
+
+static struct fi_info infos[NICS], copies[NICS], with_gpu[NICS];
+static struct fi_fabric_attr fabric_attrs[NICS];
+static struct fi_domain_attr domain_attrs[NICS];
+static struct fi_rx_attr receive_attrs[NICS];
+static struct fid_ep endpoints[NICS];
+static struct fid_av avs[NICS];
+
+static int number_of(const struct net_rail *rail)
+{
+    assert_true(rail >= net->rails && rail < net->rails + NICS);
+    return (int)(rail - net->rails);
+}
+
+static struct fi_info *copy(const struct fi_info *info)
+{
+    int i = info == &infos[1];
+    assert_ptr_equal(info, &infos[i]);
+    if (o.no_copy)
+        return NULL;
+    o.copied++;
+    copies[i] = *info;
+    return &copies[i];
+}
+
+static void forget(struct fi_info *info)
+{
+    assert_true(o.freed < 4);
+    o.freed_infos[o.freed++] = info;
+}
+
+static const char *text_of(int error)
+{
+    (void)error;
+    return "an error";
+}
+
+static struct fabric lib = {.dupinfo = copy, .freeinfo = forget, .strerror = text_of};
+
+weft_status __wrap_fabric_open(const struct fabric **found);
+weft_status __wrap_fabric_open(const struct fabric **found)
+{
+    *found = &lib;
+    return WEFT_OK;
+}
+
+struct fi_info *__wrap_net_with_gpu(const struct fabric *with, struct fi_info *info, char *why,
+                                    size_t bytes);
+struct fi_info *__wrap_net_with_gpu(const struct fabric *with, struct fi_info *info, char *why,
+                                    size_t bytes)
+{
+    int i = info == &infos[1];
+    assert_ptr_equal(with, &lib);
+    snprintf(why, bytes, "%s", o.lacks[i]);
+    if (why[0])
+        return info;
+    with_gpu[i] = *info;
+    return &with_gpu[i];
+}
+
+static int get_name(struct fid *fid, void *name, size_t *bytes)
+{
+    int i = fid == &endpoints[1].fid;
+    assert_true(*bytes >= 100);
+    *bytes = (size_t)sprintf(name, "nic1%d", i) + 1;
+    return o.name_errors[i];
+}
+
+static int insert(struct fid_av *av, const void *name, size_t count, fi_addr_t *address,
+                  uint64_t flags, void *context)
+{
+    int rail = av == &avs[1];
+    assert_int_equal(count, 1);
+    assert_int_equal(flags, 0);
+    assert_null(context);
+    o.insertions[o.inserts].rail = rail;
+    snprintf(o.insertions[o.inserts].name, 8, "%s", (const char *)name);
+    *address = 500 + (fi_addr_t)o.inserts;
+    return o.inserted[o.inserts++];
+}
+
+weft_status __wrap_net_open_rail(struct path_common *of, struct net_rail *rail);
+weft_status __wrap_net_open_rail(struct path_common *of, struct net_rail *rail)
+{
+    static struct fi_ops_cm cm = {.size = sizeof cm, .getname = get_name};
+    static struct fi_ops_av av = {.size = sizeof av, .insert = insert};
+    net = of;
+    int i = number_of(rail);
+    endpoints[i].cm = &cm;
+    avs[i].ops = &av;
+    o.rails_opened[o.open_count] = i;
+    o.hmem[o.open_count] = rail->hmem;
+    assert_int_equal(rail->hmem, rail->info == &with_gpu[i]);
+    weft_status status = o.opens[o.open_count++];
+    if (status)
+        return base_fail(status, "it cannot be opened");
+    rail->endpoint = &endpoints[i];
+    rail->av = &avs[i];
+    return WEFT_OK;
+}
+
+void __wrap_net_close_objects(struct net_rail *rail);
+void __wrap_net_close_objects(struct net_rail *rail)
+{
+    note("objects:%d ", number_of(rail));
+}
+
+void __wrap_net_remove_leftovers(const struct path_world *world);
+void __wrap_net_remove_leftovers(const struct path_world *world)
+{
+    (void)world;
+    note("leftovers ");
+}
+
+bool __wrap_net_draw(void *bytes, size_t count);
+bool __wrap_net_draw(void *bytes, size_t count)
+{
+    memset(bytes, 0x11, count);
+    errno = ENOSYS;
+    return !o.no_random;
+}
+
+weft_status __wrap_serve_open(const struct path_world *world, struct serve **serve);
+weft_status __wrap_serve_open(const struct path_world *world, struct serve **serve)
+{
+    (void)world;
+    *serve = (struct serve *)&o;
+    return o.serve;
+}
+
+struct net_message *__wrap_net_take_message(struct path_common *of);
+struct net_message *__wrap_net_take_message(struct path_common *of)
+{
+    assert_ptr_equal(of, net);
+    return o.messages_left-- ? (struct net_message *)&o : NULL;
+}
+
+weft_status __wrap_net_post_receive(struct path_common *of, int rail, struct net_message *message);
+weft_status __wrap_net_post_receive(struct path_common *of, int rail, struct net_message *message)
+{
+    assert_ptr_equal(of, net);
+    assert_ptr_equal(message, &o);
+    o.posts_by_rail[rail]++;
+    return ++o.posts == 5 ? o.post : WEFT_OK;
+}
+
+weft_status __wrap_boot_agree(struct boot *boot, weft_status status);
+weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
+{
+    (void)boot;
+    weft_status all = o.agree[o.agreed++];
+    return status ? status : all;
+}
+
+/* How PEs 0 and 2 are reached; of each as this PE tells it. */
+static struct {
+    uint8_t key[SIPHASH_KEY_BYTES];
+    int32_t count;
+    struct {
+        uint64_t network, bytes;
+        unsigned char name[120];
+    } rail[NET_RAILS];
+} told, all[PES];
+
+static weft_status gather(struct boot *boot, const void *mine, void *to, size_t bytes)
+{
+    (void)boot;
+    assert_int_equal(bytes, sizeof told);
+    memcpy(&told, mine, bytes);
+    all[1] = told;
+    memcpy(to, all, sizeof all);
+    return o.gather;
+}
+
+static uint8_t derived[SIPHASH_KEY_BYTES];
+
+void __wrap_net_derive_lines(struct path_common *of, const uint8_t key[SIPHASH_KEY_BYTES]);
+void __wrap_net_derive_lines(struct path_common *of, const uint8_t key[SIPHASH_KEY_BYTES])
+{
+    assert_ptr_equal(of, net);
+    memcpy(derived, key, sizeof derived);
+    note("lines ");
+}
+
+weft_status __wrap_net_start_thread(struct path_common *of);
+weft_status __wrap_net_start_thread(struct path_common *of)
+{
+    assert_ptr_equal(of, net);
+    note("thread ");
+    return o.start;
+}
+
+#define NOTED(name)                                                                                \
+    void __wrap_##name(struct path_common *of);                                                    \
+    void __wrap_##name(struct path_common *of)                                                     \
+    {                                                                                              \
+        assert_ptr_equal(of, net);                                                                 \
+        note(#name " ");                                                                           \
+    }
+NOTED(net_stop_thread)
+NOTED(net_drain)
+NOTED(net_stripe_close)
+NOTED(net_stage_free)
+NOTED(net_free_places)
+NOTED(net_free_memory)
+
+void __wrap_net_close_endpoint(struct net_rail *rail);
+void __wrap_net_close_endpoint(struct net_rail *rail)
+{
+    note("endpoint:%d ", number_of(rail));
+}
+
+void __wrap_net_free_rail_memory(struct path_common *of, struct net_rail *rail);
+void __wrap_net_free_rail_memory(struct path_common *of, struct net_rail *rail)
+{
+    (void)of;
+    note("memory:%d ", number_of(rail));
+}
+
+void __wrap_net_close_rail(struct path_common *of, struct net_rail *rail);
+void __wrap_net_close_rail(struct path_common *of, struct net_rail *rail)
+{
+    (void)of;
+    note("rail:%d ", number_of(rail));
+}
+
+void __wrap_serve_close(struct serve *serve);
+void __wrap_serve_close(struct serve *serve)
+{
+    note(serve ? "serve " : "no_serve ");
+}
+
+/* --------------------------------------------------------------------------------------- set-up */
+
+static const struct boot_ops boot_ops = {.name = "three", .allgather = gather};
+static struct boot boot = {.ops = &boot_ops, .npes = PES};
+static struct path_world world = {.pe = 1, .npes = PES, .boot = &boot};
+static struct net_taken taken;
+static int blocks_before;
+static char tcp[] = "tcp", shm[] = "shm", eth0[] = "eth0", eth1[] = "eth1";
+
+static int prepare(void **context)
+{
+    (void)context;
+    unsetenv("WEFT_FABRIC_STRIPE");
+    config_reset();
+    memset(&o, 0, sizeof o);
+    trace[0] = '\0';
+    net = NULL;
+    world.npes = PES;
+    taken = (struct net_taken){.count = NICS, .home_carries = true};
+    for (int i = 0; i < NICS; i++) {
+        fabric_attrs[i] = (struct fi_fabric_attr){.prov_name = tcp};
+        domain_attrs[i] = (struct fi_domain_attr){.name = i ? eth1 : eth0};
+        receive_attrs[i] = (struct fi_rx_attr){.size = i ? 10 : 1000};
+        infos[i] = (struct fi_info){.fabric_attr = &fabric_attrs[i],
+                                    .domain_attr = &domain_attrs[i],
+                                    .rx_attr = &receive_attrs[i]};
+        taken.info[i] = &infos[i];
+        taken.network[i] = 70 + (uint64_t)i;
+        taken.mbps[i] = 1000 + (uint32_t)i;
+        o.lacks[i] = "";
+    }
+    for (int i = 0; i < PES * NICS; i++)
+        o.inserted[i] = 1;
+    o.messages_left = 10000;
+    for (int pe = 0; pe < PES; pe++) {
+        memset(&all[pe], 0, sizeof all[pe]);
+        memset(all[pe].key, 0x30 + pe, sizeof all[pe].key);
+        all[pe].count = NICS;
+        for (int i = 0; i < NICS; i++) {
+            all[pe].rail[i].network = 70 + (uint64_t)i;
+            sprintf((char *)all[pe].rail[i].name, "nic%d%d", pe, i);
+        }
+    }
+    callocs.left = -1;
+    blocks_before = callocs.memory;
+    return 0;
+}
+
+static int finish(void **context)
+{
+    (void)context;
+    if (net)
+        net_close(net);
+    assert_int_equal(callocs.memory, blocks_before);
+    return 0;
+}
+
+static weft_status open_net(void)
+{
+    struct path_common *made = NULL;
+    weft_status status = net_open(&world, &taken, &made);
+    assert_true(!net || net == made);
+    net = made;
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------- tests */
+
+static void what_was_taken_is_opened(void **context)
+{
+    (void)context;
+    assert_int_equal(open_net(), WEFT_OK);
+    assert_string_equal(trace, "lines thread ");
+    assert_int_equal(net->rail_count, NICS);
+    assert_string_equal(net->provider, "tcp");
+    assert_true(net->home_carries);
+    assert_int_equal(net->stripe_bytes, 1 << 20);
+    assert_int_equal(net->wake, -1);
+    assert_ptr_equal(net->waiting_end, &net->waiting);
+    assert_ptr_equal(net->late_end, &net->late);
+    assert_ptr_equal(net->world, &world);
+    assert_ptr_equal(net->lib, &lib);
+    for (int i = 0; i < NICS; i++) {
+        assert_ptr_equal(net->rails[i].info, &with_gpu[i]);
+        assert_null(taken.info[i]);
+        assert_int_equal(net->rails[i].network, 70 + i);
+        assert_int_equal(net->rails[i].mbps, 1000 + i);
+        assert_true(net->rails[i].hmem);
+        assert_ptr_equal(o.freed_infos[i], &copies[i]);
+    }
+    assert_int_equal(o.open_count, NICS);
+    assert_int_equal(o.freed, NICS);
+    assert_string_equal(net->gpu_lacks, "");
+    /* What others are told. */
+    assert_int_equal(told.count, NICS);
+    assert_int_equal(told.key[0], 0x11);
+    assert_int_equal(told.key[SIPHASH_KEY_BYTES - 1], 0x11);
+    for (int i = 0; i < NICS; i++) {
+        assert_int_equal(told.rail[i].network, 70 + i);
+        assert_int_equal(told.rail[i].bytes, 6);
+        assert_string_equal(told.rail[i].name, i ? "nic11" : "nic10");
+    }
+    /* The key of the job is that of PE 0. */
+    assert_int_equal(derived[0], 0x30);
+    for (int i = 0; i < PES * NICS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "nic%d%d", i / 2, i % 2);
+        assert_int_equal(o.insertions[i].rail, i % 2);
+        assert_string_equal(o.insertions[i].name, name);
+        assert_int_equal(net->peers[i / 2].pe, i / 2);
+        assert_int_equal(net->peers[i / 2].address[i % 2], 500 + i);
+        assert_int_equal(net->peers[i / 2].there[i % 2], i % 2);
+    }
+    /* As many receives as the NIC takes. */
+    assert_int_equal(o.posts_by_rail[0], 64);
+    assert_int_equal(o.posts_by_rail[1], 10);
+}
+
+static void transfers_are_spread_as_the_user_says(void **context)
+{
+    static const struct {
+        const char *bytes;
+        bool home_carries;
+        size_t stripe;
+    } rows[] = {{"3M", true, 3 << 20}, {"3M", false, 0}, {"0", true, SIZE_MAX}, {"0", false, 0}};
+    (void)context;
+    for (int i = 0; i < 4; i++) {
+        prepare(NULL);
+        setenv("WEFT_FABRIC_STRIPE", rows[i].bytes, 1);
+        config_reset();
+        taken.home_carries = rows[i].home_carries;
+        assert_int_equal(open_net(), WEFT_OK);
+        assert_int_equal(net->stripe_bytes, rows[i].stripe);
+        finish(NULL);
+    }
+    prepare(NULL);
+}
+
+static void receives_are_posted_for_the_peers_of_the_job(void **context)
+{
+    static const struct {
+        int npes, posts;
+    } rows[] = {{16, 64}, {17, 68}, {64, 256}, {65, 256}};
+    (void)context;
+    o.agree[0] = WEFT_ERR_PEER_DEAD;
+    taken.count = 1;
+    for (int i = 0; i < 4; i++) {
+        o.posts_by_rail[0] = o.agreed = o.open_count = 0;
+        o.lacks[0] = "none"; /* so that its description stays what it is */
+        taken.info[0] = &infos[0];
+        world.npes = rows[i].npes;
+        assert_int_equal(open_net(), WEFT_ERR_PEER_DEAD);
+        assert_int_equal(o.posts_by_rail[0], rows[i].posts);
+        o.freed = 0;
+        net_close(net);
+        net = NULL;
+    }
+}
+
+static void a_nic_that_does_not_open_with_gpu_memory_opens_without(void **context)
+{
+    (void)context;
+    o.opens[0] = WEFT_ERR_PATH;
+    assert_int_equal(open_net(), WEFT_OK);
+    assert_string_equal(trace, "objects:0 lines thread ");
+    assert_int_equal(o.open_count, 3);
+    assert_true(o.hmem[0] && !o.hmem[1] && o.hmem[2]);
+    assert_ptr_equal(net->rails[0].info, &copies[0]);
+    assert_false(net->rails[0].hmem);
+    assert_int_equal(o.freed, 2);
+    assert_ptr_equal(o.freed_infos[0], &with_gpu[0]);
+    assert_ptr_equal(o.freed_infos[1], &copies[1]);
+    assert_string_equal(net->gpu_lacks, ""); /* the second one reaches it */
+    finish(NULL);
+    prepare(NULL);
+    o.opens[0] = WEFT_ERR_PATH;
+    o.lacks[1] = "not here";
+    assert_int_equal(open_net(), WEFT_OK);
+    assert_string_equal(net->gpu_lacks, "opened with FI_HMEM: it cannot be opened");
+    finish(NULL);
+    prepare(NULL);
+    o.lacks[1] = "not here";
+    assert_int_equal(open_net(), WEFT_OK);
+    assert_string_equal(net->gpu_lacks, "");
+    finish(NULL);
+    prepare(NULL);
+    o.lacks[0] = "not here";
+    o.opens[0] = WEFT_ERR_PATH;
+    assert_int_equal(open_net(), WEFT_ERR_PATH);
+    assert_int_equal(o.open_count, 1);
+    assert_string_equal(net->gpu_lacks, "not here");
+    assert_int_equal(o.freed, 1);
+    finish(NULL);
+    prepare(NULL);
+    o.no_copy = true;
+    o.opens[0] = WEFT_ERR_PATH;
+    assert_int_equal(open_net(), WEFT_ERR_PATH);
+    assert_int_equal(o.open_count, 1);
+    assert_int_equal(o.freed, 0);
+}
+
+static void what_fails_here_ends_the_opening(void **context)
+{
+    (void)context;
+    for (int i = 0; i < 10; i++) {
+        prepare(NULL);
+        weft_status expected = WEFT_ERR_SYSTEM;
+        const char *text = NULL;
+        switch (i) {
+        case 0:
+            o.opens[0] = o.opens[1] = expected = WEFT_ERR_PATH;
+            break;
+        case 1:
+            o.name_errors[1] = -FI_EINVAL;
+            text = "fi_getname: an error (provider tcp on eth1)";
+            break;
+        case 2:
+            o.no_random = true;
+            text = "getrandom: Function not implemented";
+            break;
+        case 3:
+            o.serve = WEFT_ERR_SYSTEM;
+            break;
+        case 4:
+            o.post = WEFT_ERR_SYSTEM;
+            break;
+        case 5:
+            o.messages_left = 70;
+            expected = WEFT_ERR_NO_MEMORY;
+            text = "no private memory for 10 messages";
+            break;
+        case 6:
+            o.agree[0] = WEFT_ERR_SYSTEM;
+            break;
+        case 7:
+            o.agree[1] = WEFT_ERR_SYSTEM;
+            break;
+        case 8:
+            o.gather = WEFT_ERR_SYSTEM;
+            break;
+        default:
+            o.start = WEFT_ERR_SYSTEM;
+        }
+        assert_int_equal(open_net(), expected);
+        if (text)
+            assert_non_null(strstr(base_last_error(), text));
+        assert_string_equal(trace, i == 0 ? "objects:0 " : i == 9 ? "lines thread " : "");
+        assert_int_equal(o.agreed, i < 7 ? 1 : 2);
+        assert_int_equal(o.posts, i < 4 ? 0 : i == 4 ? 5 : i == 5 ? 70 : 74);
+        finish(NULL);
+    }
+    prepare(NULL);
+    for (int i = 0; i < 2; i++) {
+        callocs.left = i;
+        assert_int_equal(open_net(), WEFT_ERR_NO_MEMORY);
+        assert_non_null(strstr(base_last_error(), "no private memory for path net"));
+        assert_int_equal(callocs.memory, blocks_before);
+        assert_ptr_equal(taken.info[0], &infos[0]);
+        net = NULL;
+    }
+    callocs.left = 2;
+    assert_int_equal(open_net(), WEFT_ERR_NO_MEMORY);
+    assert_non_null(strstr(base_last_error(), "no private memory for 3 PEs"));
+}
+
+static void a_nic_leads_to_one_of_its_network(void **context)
+{
+    (void)context;
+    /* PE 0 has the networks the other way round, PE 2 one NIC of another: only the first leads
+     * there. */
+    all[0].rail[0].network = 71;
+    all[0].rail[1].network = 70;
+    all[2].count = 1;
+    all[2].rail[0].network = 90;
+    assert_int_equal(open_net(), WEFT_OK);
+    assert_int_equal(net->peers[0].there[0], 0);
+    assert_int_equal(net->peers[0].there[1], 0);
+    assert_string_equal(o.insertions[0].name, "nic00");
+    assert_string_equal(o.insertions[1].name, "nic00");
+    assert_int_equal(net->peers[2].there[0], 0);
+    assert_int_equal(net->peers[2].address[1], FI_ADDR_NOTAVAIL);
+    assert_int_equal(o.inserts, 5);
+    finish(NULL);
+    /* Networks that are not told reach all. */
+    prepare(NULL);
+    taken.network[1] = 0;
+    all[0].rail[0].network = all[0].rail[1].network = 99;
+    all[2].count = 1;
+    assert_int_equal(open_net(), WEFT_OK);
+    assert_int_equal(net->peers[0].there[1], 1);
+    assert_int_equal(net->peers[2].there[1], 0);
+    finish(NULL);
+    prepare(NULL);
+    all[0].rail[1].network = 0;
+    assert_int_equal(open_net(), WEFT_OK);
+    assert_int_equal(net->peers[0].there[1], 1);
+}
+
+static void an_address_that_is_refused_is_an_error(void **context)
+{
+    (void)context;
+    o.inserted[2] = 0;
+    assert_int_equal(open_net(), WEFT_ERR_SYSTEM);
+    assert_string_equal(base_last_error(), "fi_av_insert: the address of PE 1 was refused");
+    assert_int_equal(o.inserts, 3);
+    assert_string_equal(trace, "");
+    finish(NULL);
+    prepare(NULL);
+    o.inserted[5] = -FI_EINVAL;
+    assert_int_equal(open_net(), WEFT_ERR_SYSTEM);
+    assert_string_equal(base_last_error(), "fi_av_insert: an error (provider tcp on eth1)");
+    assert_int_equal(o.inserts, 6);
+}
+
+static void files_that_were_left_are_removed_for_shm(void **context)
+{
+    (void)context;
+    fabric_attrs[0].prov_name = shm;
+    assert_int_equal(open_net(), WEFT_OK);
+    assert_string_equal(net->provider, "shm");
+    assert_string_equal(trace, "leftovers lines thread ");
+}
+
+static void all_is_closed_behind_what_uses_it(void **context)
+{
+    (void)context;
+    assert_int_equal(open_net(), WEFT_OK);
+    for (int i = 0; i < 2; i++) {
+        struct path_state *state = calloc(1, sizeof *state);
+        state->next = net->closed;
+        net->closed = state;
+    }
+    net->awaited = calloc(2, sizeof *net->awaited);
+    for (int pe = 0; pe < PES; pe++)
+        for (int s = 0; s < SEG_COUNT; s++) {
+            net->peers[pe].keys[s] = calloc(1, 8);
+            net->peers[pe].rail_keys[s] = calloc(1, 8);
+        }
+    trace[0] = '\0';
+    net_close(net);
+    assert_string_equal(trace,
+                        "net_stop_thread net_drain endpoint:0 endpoint:1 net_stripe_close "
+                        "net_stage_free memory:0 memory:1 net_free_places net_free_memory rail:0 "
+                        "rail:1 serve ");
+    assert_int_equal(callocs.memory, blocks_before);
+    net = NULL;
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, prepare, finish)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test(what_was_taken_is_opened),
+        test(transfers_are_spread_as_the_user_says),
+        test(receives_are_posted_for_the_peers_of_the_job),
+        test(a_nic_that_does_not_open_with_gpu_memory_opens_without),
+        test(what_fails_here_ends_the_opening),
+        test(a_nic_leads_to_one_of_its_network),
+        test(an_address_that_is_refused_is_an_error),
+        test(files_that_were_left_are_removed_for_shm),
+        test(all_is_closed_behind_what_uses_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The phases of pieces of GPU memory over path net: what is copied, posted and told in each, and
+ * what counts in the channel meanwhile. */
+#include "unit/net_parcel.h"
+
+/* --------------------------------------------------------------------------------------- puts */
+
+static void a_put_through_lots_is_copied_written_and_told(void **context)
+{
+    (void)context;
+    struct net_parcel *piece = begin(WRITE | HERE | THERE | DEVICE, SEG_GPU, 80);
+    assert_int_equal(piece->phase, FILLING);
+    assert_counts(1, 1, 0, 0);
+    peer->gpu_flush = true; /* the owner's GPU copies: nothing is to be flushed */
+    assert_int_equal(end.state.under_way, 1);
+    assert_int_equal(end.state.touched_count, 1);
+    assert_true(stage->active);
+    assert_ptr_equal(end.net.stages, stage);
+    assert_int_equal(copy_count, 1);
+    assert_int_equal(copies[0].lane, 2);
+    assert_ptr_equal(copies[0].to, lots);
+    assert_ptr_equal(copies[0].from, local + 16);
+    assert_int_equal(copies[0].bytes, 80);
+    /* The copy is not complete. */
+    assert_false(net_stage_advance(&end.net));
+    assert_true(end.net.restless);
+    assert_int_equal(end.access_count, 0);
+    assert_counts(1, 1, 0, 0);
+    /* The message follows the write, so that word goes at once. */
+    passed = true;
+    assert_true(net_stage_advance(&end.net));
+    assert_false(end.net.restless);
+    assert_int_equal(end.access_count, 1);
+    assert_true(end.accesses[0].write);
+    assert_int_equal(end.accesses[0].rail, 0);
+    assert_ptr_equal(end.accesses[0].local, lots);
+    assert_int_equal(end.accesses[0].address, ADDRESS);
+    assert_int_equal(end.accesses[0].key, KEY);
+    assert_int_equal(end.accesses[0].bytes, 80);
+    assert_int_equal(end.accesses[0].to, end_address(1, 0));
+    assert_int_equal(piece->phase, TOLD);
+    assert_counts(0, 0, 0, 0);
+    assert_false(channel->unconfirmed);
+    assert_int_equal(peer->loose, 0);
+    assert_int_equal(word_count, 1);
+    assert_word(0, NET_LANDED, 1, 240, 80);
+    assert_int_equal(piece->told, peer->sent);
+    /* The lot is free when both the NIC and the owner are done with it. */
+    peer->done = peer->sent;
+    assert_false(net_stage_advance(&end.net));
+    access_done();
+    peer->done = peer->sent - 1;
+    assert_false(net_stage_advance(&end.net));
+    assert_int_equal(end.state.under_way, 1);
+    peer->done = peer->sent;
+    assert_true(net_stage_advance(&end.net));
+    assert_false(peer->gpu_written);
+    assert_idle(1);
+}
+
+static void word_of_a_confirmed_write_waits_for_it(void **context)
+{
+    (void)context;
+    end.net.rails[0].traits.confirmed = true;
+    struct net_parcel *piece = begin(WRITE | HERE | THERE, SEG_GPU, 33);
+    assert_memory_equal(lots, local + 16, 33);
+    assert_int_equal(lots[33], 0);
+    assert_int_equal(copy_count, 0);
+    assert_int_equal(piece->phase, POSTED);
+    assert_int_equal(word_count, 0);
+    assert_counts(1, 0, 0, 0);
+    assert_false(net_stage_advance(&end.net));
+    access_done();
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(word_count, 1);
+    assert_int_equal(piece->phase, TOLD);
+    assert_counts(0, 0, 0, 0);
+}
+
+static void owner_does_all(void)
+{
+    assert_true(net_stage_advance(&end.net));
+    peer->done = peer->sent;
+    assert_true(net_stage_advance(&end.net));
+}
+
+static void each_piece_has_its_lot_and_they_go_round(void **context)
+{
+    (void)context;
+    end.net.rails[0].traits.confirmed = true;
+    for (int i = 0; i < LOTS; i++) {
+        struct net_parcel *piece = begin(WRITE | HERE | THERE, SEG_GPU, 40 + (size_t)i);
+        assert_ptr_equal(piece, &stage->pieces[i]);
+        assert_int_equal(piece->number, i + 1);
+        for (int r = 0; r < NET_RAILS; r++)
+            assert_int_equal(piece->ends.keys[r].base, ADDRESS + 1000 * r + LOT_BYTES * i);
+        assert_ptr_equal(end.accesses[i].local, lots + LOT_BYTES * i);
+        assert_int_equal(end.accesses[i].address, ADDRESS + LOT_BYTES * i);
+    }
+    assert_int_equal(end.state.under_way, 3);
+    assert_counts(3, 0, 0, 0);
+    /* The second one is over first: its lot is free when the first one is. */
+    net_stage_done(&end.net, end.accesses[1].post, true);
+    owner_does_all();
+    assert_int_equal(stage->pieces[1].phase, OVER);
+    assert_int_equal(stage->gone, 0);
+    assert_true(stage->active);
+    net_stage_done(&end.net, end.accesses[0].post, true);
+    owner_does_all();
+    assert_int_equal(stage->gone, 2);
+    assert_word(0, NET_LANDED, 2, 240, 41);
+    assert_word(1, NET_LANDED, 1, 240, 40);
+    assert_ptr_equal(begin(WRITE | HERE | THERE, SEG_GPU, 50), &stage->pieces[0]);
+    assert_ptr_equal(end.accesses[3].local, lots);
+    assert_int_equal(end.accesses[3].address, ADDRESS);
+    net_stage_done(&end.net, end.accesses[2].post, true);
+    net_stage_done(&end.net, end.accesses[3].post, true);
+    owner_does_all();
+    assert_word(3, NET_LANDED, 4, 240, 50);
+    assert_idle(4);
+}
+
+/* A put to its final place, and what the channel then has to complete. */
+static void a_put_in_place_counts_as_a_write(void **context)
+{
+    (void)context;
+    static const struct {
+        bool confirmed, sure, flush;
+        enum segment_id segment;
+        bool settle, written, unconfirmed, loose, written_after;
+    } rows[] = {
+        {false, false, false, SEG_GPU, false, false, true, true, false},
+        {true, false, false, SEG_GPU, false, false, false, false, false},
+        {false, true, false, SEG_GPU, false, false, false, false, false},
+        {false, false, true, SEG_GPU, false, true, true, true, true},
+        {true, false, true, SEG_GPU, true, false, true, false, true},
+        {false, true, true, SEG_GPU, true, false, true, false, true},
+        {true, false, true, SEG_HEAP, false, false, false, false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int before = end.access_count, drops_before = drops;
+        *channel = (struct net_channel){0};
+        end.state.touched_count = 0;
+        peer->gpu_flush = rows[i].flush;
+        peer->gpu_written = false;
+        peer->loose = 0;
+        end.net.rails[0].traits.confirmed = rows[i].confirmed;
+        struct net_parcel *piece =
+            begin(WRITE | (rows[i].sure ? SURE : 0), rows[i].segment, 64 + i);
+        assert_int_equal(piece->phase, POSTED);
+        assert_int_equal(end.state.touched_count, 1);
+        assert_counts(0, 1, 1, 0);
+        assert_int_equal(channel->settle, rows[i].settle);
+        assert_int_equal(peer->gpu_written, rows[i].written);
+        assert_int_equal(channel->unconfirmed, rows[i].unconfirmed);
+        assert_int_equal(peer->loose, rows[i].loose ? peer->sent + 1 : 0);
+        assert_false(net_stage_advance(&end.net));
+        peer->gpu_written = false;
+        if (rows[i].sure) {
+            assert_int_equal(end.access_count, before);
+            net_stage_came(piece);
+            assert_counts(0, 1, 1, 0);
+            assert_false(net_stage_advance(&end.net));
+            net_stage_came(piece);
+        } else {
+            assert_ptr_equal(end.accesses[before].local, local + 16);
+            assert_int_equal(end.accesses[before].address, ADDRESS);
+            access_done();
+        }
+        assert_int_equal(peer->gpu_written, rows[i].written_after);
+        assert_counts(0, 0, 0, 0);
+        assert_true(net_stage_advance(&end.net));
+        assert_idle(drops_before + 1);
+    }
+    assert_int_equal(word_count, 0);
+}
+
+static void a_transfer_over_rails_has_both_ends(void **context)
+{
+    (void)context;
+    struct net_parcel *piece = begin(WRITE | SURE | SPREAD | PROOF, SEG_GPU, 77);
+    assert_int_equal(transfers, 1);
+    assert_ptr_equal(transfer_of, &end.state);
+    assert_ptr_equal(transfer.peer, peer);
+    assert_ptr_equal(transfer.parcel, piece);
+    assert_ptr_equal(transfer.ends, &piece->ends);
+    assert_ptr_equal(transfer.local, local + 16);
+    assert_int_equal(transfer.bytes, 77);
+    assert_true(transfer.write && transfer.spread && transfer.proof);
+    piece = begin(HERE | SURE, SEG_GPU, 78);
+    assert_int_equal(transfers, 2);
+    assert_ptr_equal(transfer.local, lots + LOT_BYTES);
+    assert_false(transfer.write || transfer.spread || transfer.proof);
+    transfer_status = WEFT_ERR_NO_MEMORY;
+    piece = begin(WRITE | SURE, SEG_GPU, 79);
+    assert_int_equal(peer->failed, WEFT_ERR_NO_MEMORY);
+    assert_non_null(strstr(peer->sentence, "path net to PE 1: no transfer"));
+    assert_true(peer->accounted);
+    assert_int_equal(piece->phase, OVER);
+}
+
+/* --------------------------------------------------------------------------------------- gets */
+
+static void a_get_through_lots_is_asked_read_and_copied(void **context)
+{
+    (void)context;
+    begin(WRITE, SEG_GPU, 1); /* so that the second lot is used */
+    struct net_parcel *piece = begin(HERE | THERE | DEVICE, SEG_GPU, 90);
+    assert_counts(0, 1, 1, 1);
+    assert_int_equal(piece->phase, ASKED);
+    assert_int_equal(word_count, 1);
+    assert_word(0, NET_LIFT, 2, 240, 90);
+    assert_int_equal(end.access_count, 1);
+    /* Answers to what was not asked, or not of a piece that asks. */
+    static const uint64_t strange[] = {0, 1, 3, 5};
+    for (int i = 0; i < 4; i++)
+        net_stage_lifted(&end.net, peer, &(struct net_result){.token = strange[i], .status = 3});
+    net_stage_lifted(&end.net, &end.peers[2], &(struct net_result){.token = 2});
+    assert_int_equal(piece->phase, ASKED);
+    assert_int_equal(stage->pieces[0].phase, POSTED);
+    assert_int_equal(peer->failed, WEFT_OK);
+    assert_false(net_stage_advance(&end.net));
+    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 2});
+    assert_int_equal(piece->phase, POSTING);
+    assert_string_equal(peer->sentence, "");
+    assert_false(peer->accounted);
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(end.access_count, 2);
+    assert_false(end.accesses[1].write);
+    assert_ptr_equal(end.accesses[1].local, lots + LOT_BYTES);
+    assert_int_equal(end.accesses[1].address, ADDRESS + LOT_BYTES);
+    assert_int_equal(end.accesses[1].bytes, 90);
+    assert_false(net_stage_advance(&end.net));
+    assert_int_equal(copy_count, 0);
+    access_done();
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(piece->phase, EMPTYING);
+    assert_int_equal(copy_count, 1);
+    assert_int_equal(copies[0].lane, 3);
+    assert_ptr_equal(copies[0].to, local + 16);
+    assert_ptr_equal(copies[0].from, lots + LOT_BYTES);
+    assert_int_equal(copies[0].bytes, 90);
+    assert_true(end.net.restless);
+    assert_counts(0, 1, 1, 1);
+    passed = true;
+    assert_true(net_stage_advance(&end.net));
+    assert_counts(0, 1, 1, 0);
+    assert_int_equal(flushes, 0);
+    net_stage_done(&end.net, end.accesses[0].post, true);
+    assert_true(net_stage_advance(&end.net));
+    assert_idle(2);
+}
+
+static void a_get_into_host_memory_is_copied_by_the_cpu(void **context)
+{
+    (void)context;
+    begin(HERE, SEG_GPU, 50);
+    memset(lots, 77, LOT_BYTES);
+    access_done();
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(local[15], 15 * 3 + 5);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(local[16 + i], 77);
+    assert_int_equal(local[66], 66 * 3 + 5);
+    assert_int_equal(flushes, 0);
+    assert_int_equal(copy_count, 0);
+    assert_idle(1);
+}
+
+static void a_get_into_gpu_memory_in_place_is_flushed(void **context)
+{
+    (void)context;
+    begin(0, SEG_GPU, 50);
+    access_done();
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(flushes, 0); /* into host memory */
+    peer->gpu_flush = true;       /* what this PE has written */
+    begin(DEVICE, SEG_GPU, 50);
+    assert_counts(0, 0, 0, 1);
+    assert_ptr_equal(end.accesses[1].local, local + 16);
+    access_done();
+    assert_int_equal(flushes, 0);
+    assert_counts(0, 0, 0, 1);
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(flushes, 1);
+    assert_false(peer->gpu_written);
+    assert_idle(2);
+    flush_status = WEFT_ERR_SYSTEM;
+    begin(DEVICE, SEG_GPU, 50);
+    access_done();
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(peer->failed, WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(peer->sentence, "no flush"));
+    assert_idle(3);
+}
+
+/* A put may be posted after the quiet that its context's next one waits for. */
+static void a_write_is_touched_again_when_it_is_posted(void **context)
+{
+    (void)context;
+    begin(WRITE | HERE | DEVICE, SEG_GPU, 50);
+    channel->touched = false;
+    end.state.touched_count = 0;
+    passed = true;
+    net_stage_advance(&end.net);
+    assert_true(channel->touched);
+    assert_int_equal(end.touched[0], 1);
+    assert_int_equal(end.state.touched_count, 1);
+}
+
+static void word_waits_for_the_window(void **context)
+{
+    (void)context;
+    uint64_t done = peer->done;
+    peer->done = peer->sent - NET_WINDOW;
+    struct net_parcel *put = begin(WRITE | HERE | THERE, SEG_GPU, 50),
+                      *get = begin(HERE | THERE, SEG_GPU, 51);
+    assert_int_equal(put->phase, TELLING);
+    assert_int_equal(get->phase, ASKING);
+    assert_counts(1, 0, 0, 1);
+    assert_false(net_stage_advance(&end.net));
+    assert_int_equal(word_count, 0);
+    peer->done = done;
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(put->phase, TOLD);
+    assert_int_equal(get->phase, ASKED);
+    assert_word(0, NET_LANDED, 1, 240, 50);
+    assert_word(1, NET_LIFT, 2, 240, 51);
+}
+
+static void answers_of_pieces_that_are_over_are_ignored(void **context)
+{
+    (void)context;
+    begin(HERE, SEG_GPU, 50);
+    access_done();
+    net_stage_advance(&end.net);
+    begin(WRITE, SEG_GPU, 51);
+    begin(WRITE, SEG_GPU, 52);
+    struct net_parcel *piece = begin(HERE | THERE, SEG_GPU, 53);
+    assert_ptr_equal(piece, &stage->pieces[0]);
+    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 1});
+    assert_int_equal(piece->phase, ASKED);
+    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 4});
+    assert_int_equal(piece->phase, POSTING);
+}
+
+static void a_peer_that_cannot_lift_fails(void **context)
+{
+    (void)context;
+    begin(HERE | THERE, SEG_GPU, 90);
+    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 1, .status = WEFT_ERR_SYSTEM});
+    assert_int_equal(peer->failed, WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(peer->sentence, "it could not carry out what PE 0 asked for"));
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(end.access_count, 0);
+    assert_idle(1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test(a_put_through_lots_is_copied_written_and_told),
+        test(word_of_a_confirmed_write_waits_for_it),
+        test(each_piece_has_its_lot_and_they_go_round),
+        test(a_put_in_place_counts_as_a_write),
+        test(a_transfer_over_rails_has_both_ends),
+        test(a_get_through_lots_is_asked_read_and_copied),
+        test(a_get_into_host_memory_is_copied_by_the_cpu),
+        test(a_get_into_gpu_memory_in_place_is_flushed),
+        test(a_write_is_touched_again_when_it_is_posted),
+        test(word_waits_for_the_window),
+        test(answers_of_pieces_that_are_over_are_ignored),
+        test(a_peer_that_cannot_lift_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

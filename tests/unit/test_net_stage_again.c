@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What becomes of a piece of GPU memory over path net whose copy, access, NIC or peer fails, and
+ * what goes again through pinned memory. */
+#include "unit/net_parcel.h"
+
+/* ------------------------------------------------------------------------------------- failures */
+
+static void a_copy_that_fails_ends_the_peer(void **context)
+{
+    static const struct {
+        weft_status copy, mark;
+        const char *text;
+    } rows[] = {{WEFT_ERR_SYSTEM, WEFT_OK, "path net to PE 1: no copy"},
+                {WEFT_OK, WEFT_ERR_NO_MEMORY, "path net to PE 1: no mark"}};
+    (void)context;
+    for (int get = 0; get < 2; get++)
+        for (int i = 0; i < 2; i++) {
+            copy_status = mark_status = WEFT_OK;
+            struct net_parcel *piece;
+            if (get) {
+                piece = begin(HERE | DEVICE, SEG_GPU, 50);
+                access_done();
+            }
+            copy_status = rows[i].copy;
+            mark_status = rows[i].mark;
+            if (get)
+                net_stage_advance(&end.net);
+            else
+                piece = begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
+            assert_int_equal(peer->failed, rows[i].copy ? rows[i].copy : rows[i].mark);
+            assert_true(peer->accounted);
+            assert_non_null(strstr(peer->sentence, rows[i].text));
+            assert_int_equal(piece->phase, OVER);
+            assert_int_equal(marks_put, 0);
+            net_stage_advance(&end.net);
+            peer->failed = WEFT_OK;
+            peer->accounted = false;
+        }
+    assert_int_equal(forgotten, 4);
+    assert_idle(4);
+}
+
+static void a_copy_that_has_failed_is_not_asked_again(void **context)
+{
+    (void)context;
+    begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
+    passed_status = WEFT_ERR_SYSTEM;
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(marks_dropped, 1);
+    assert_int_equal(peer->failed, WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(peer->sentence, "the copy has failed"));
+    assert_int_equal(end.access_count, 0);
+    assert_idle(1);
+}
+
+static void what_is_under_way_is_waited_for_when_the_peer_fails(void **context)
+{
+    (void)context;
+    begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
+    begin(WRITE, SEG_HEAP, 51);
+    struct net_parcel *parts = begin(WRITE | SURE, SEG_HEAP, 52);
+    peer->failed = WEFT_ERR_PEER_DEAD;
+    assert_false(net_stage_advance(&end.net));
+    assert_true(end.net.restless);
+    assert_int_equal(forgotten, 0);
+    passed = true;
+    assert_true(net_stage_advance(&end.net));
+    assert_false(end.net.restless);
+    assert_int_equal(end.state.under_way, 2);
+    assert_int_equal(stage->gone, 1);
+    assert_int_equal(forgotten, 1);
+    access_done();
+    assert_true(net_stage_advance(&end.net));
+    net_stage_came(parts);
+    assert_false(net_stage_advance(&end.net));
+    net_stage_came(parts);
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(forgotten, 3);
+    assert_int_equal(end.access_count, 1);
+    assert_idle(3);
+}
+
+static ssize_t refused;
+static ssize_t refuse(struct net_end *at, int rail, bool write)
+{
+    (void)at, (void)write;
+    assert_int_equal(rail, 0);
+    return refused;
+}
+
+static void a_provider_that_is_full_is_tried_again(void **context)
+{
+    (void)context;
+    end.refuse_access = refuse;
+    refused = -FI_EAGAIN;
+    struct net_parcel *piece = begin(WRITE, SEG_HEAP, 50);
+    assert_int_equal(piece->phase, POSTING);
+    assert_true(end.net.restless);
+    assert_false(piece->in_flight);
+    assert_counts(1, 1, 0, 0);
+    assert_false(net_stage_advance(&end.net));
+    assert_true(end.net.restless);
+    refused = 0;
+    assert_true(net_stage_advance(&end.net));
+    assert_true(piece->in_flight);
+    access_done();
+    net_stage_advance(&end.net);
+    assert_idle(1);
+}
+
+static void a_refused_access_fails_the_peer_but_not_in_a_proof(void **context)
+{
+    (void)context;
+    end.refuse_access = refuse;
+    refused = -FI_EINVAL;
+    begin(WRITE | PROOF, SEG_GPU, 50);
+    assert_int_equal(peer->failed, WEFT_OK);
+    assert_non_null(strstr(end.net.proof_failed, "fi_writemsg: an error"));
+    net_stage_advance(&end.net);
+    assert_idle(1);
+    begin(0, SEG_GPU, 50);
+    assert_int_equal(peer->failed, WEFT_ERR_PATH);
+    assert_non_null(strstr(peer->sentence, "fi_readmsg: an error"));
+    net_stage_advance(&end.net);
+    assert_idle(2);
+}
+
+/* -------------------------------------------------------------------------- again, through lots */
+
+static void what_has_no_nic_left_strays_but_from_lots(void **context)
+{
+    (void)context;
+    static const int what[] = {0, HERE, THERE, HERE | THERE};
+    for (int i = 0; i < 4; i++) {
+        struct net_parcel piece = {.here = what[i] & HERE, .there = what[i] & THERE};
+        assert_int_equal(net_stage_strays(&piece), i < 3);
+        assert_int_equal(piece.lost, i < 3);
+    }
+}
+
+/* Both parts are lost. */
+static void stray(struct net_parcel *piece)
+{
+    assert_true(net_stage_strays(piece));
+    net_stage_came(piece);
+    assert_int_equal(piece->phase, POSTED);
+    net_stage_came(piece);
+}
+
+static void a_put_that_strays_goes_lot_after_lot(void **context)
+{
+    (void)context;
+    peer->gpu_flush = true;
+    struct net_parcel *piece = begin(WRITE | SURE, SEG_GPU, 2 * LOT_BYTES + 7);
+    channel->settle = false;
+    net_stage_strays(piece);
+    net_stage_came(piece);
+    assert_false(net_stage_advance(&end.net)); /* the other part is under way */
+    net_stage_came(piece);
+    assert_false(peer->gpu_written);
+    assert_counts(0, 1, 1, 0);
+    /* The peer's room is not known yet. */
+    assert_true(net_stage_advance(&end.net));
+    assert_true(peer->gpu_written);
+    assert_int_equal(piece->phase, ASTRAY);
+    assert_false(piece->lost);
+    assert_true(piece->again);
+    assert_false(piece->filled);
+    assert_counts(1, 1, 1, 0);
+    assert_int_equal(lots_asked, 1);
+    assert_true(end.net.restless);
+    assert_false(net_stage_advance(&end.net));
+    assert_int_equal(lots_asked, 2);
+    assert_int_equal(flushes, 0);
+    /* It is: three lots of it. */
+    lots_ready = true;
+    static const size_t bytes[] = {LOT_BYTES, LOT_BYTES, 7};
+    for (int i = 0; i < 3; i++) {
+        memset(lots, 0, LOT_BYTES);
+        peer->gpu_written = false;
+        assert_true(net_stage_advance(&end.net));
+        assert_memory_equal(lots, local + 16 + i * LOT_BYTES, bytes[i]);
+        assert_int_equal(transfers, i + 2);
+        assert_int_equal(transfer.bytes, bytes[i]);
+        assert_ptr_equal(transfer.local, lots);
+        assert_counts(1, i < 2, 1, 0);
+        net_stage_came(piece);
+        assert_int_equal(word_count, i);
+        net_stage_came(piece);
+        assert_true(net_stage_advance(&end.net));
+        assert_word(i, NET_LANDED, 1, 240 + (size_t)i * LOT_BYTES, bytes[i]);
+        assert_false(peer->gpu_written);
+        /* The source is in use until the last lot is filled, and word is due until its word has
+         * gone. */
+        assert_counts(i < 2, i < 2, 1, 0);
+        peer->done = peer->sent;
+    }
+    assert_int_equal(lots_asked, 3);
+    assert_true(net_stage_advance(&end.net));
+    assert_idle(1);
+}
+
+static void a_put_that_was_in_its_lot_is_not_copied_again(void **context)
+{
+    (void)context;
+    passed = lots_ready = true;
+    struct net_parcel *piece = begin(WRITE | HERE | DEVICE | SURE, SEG_GPU, LOT_BYTES);
+    assert_int_equal(copy_count, 1);
+    stray(piece);
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(copy_count, 1);
+    assert_int_equal(transfers, 2);
+    assert_int_equal(piece->left, 0);
+    assert_counts(1, 0, 1, 0);
+    assert_int_equal(flushes, 0);
+    assert_false(peer->gpu_written);
+}
+
+static void a_get_that_strays_is_flushed_and_asked_for(void **context)
+{
+    (void)context;
+    lots_ready = passed = true;
+    struct net_parcel *piece = begin(DEVICE | SURE, SEG_GPU, LOT_BYTES + 30);
+    stray(piece);
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(flushes, 1);
+    assert_int_equal(piece->phase, ASKED);
+    assert_false(piece->filled);
+    assert_counts(0, 0, 0, 1);
+    assert_word(0, NET_LIFT, 1, 240, LOT_BYTES);
+    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 1});
+    assert_true(net_stage_advance(&end.net));
+    net_stage_came(piece);
+    net_stage_came(piece);
+    assert_counts(0, 0, 0, 1);
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(copy_count, 1);
+    assert_int_equal(copies[0].bytes, LOT_BYTES);
+    assert_int_equal(piece->phase, ASKED);
+    assert_word(1, NET_LIFT, 1, 240 + LOT_BYTES, 30);
+    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 1});
+    net_stage_advance(&end.net);
+    net_stage_came(piece);
+    net_stage_came(piece);
+    assert_true(net_stage_advance(&end.net));
+    assert_ptr_equal(copies[1].to, local + 16 + LOT_BYTES);
+    assert_int_equal(copies[1].bytes, 30);
+    assert_int_equal(flushes, 1);
+    assert_idle(1);
+}
+
+static void what_strays_without_need_is_not_flushed(void **context)
+{
+    (void)context;
+    static const int what[] = {HERE | DEVICE, 0};
+    for (int i = 0; i < 2; i++) {
+        stray(begin(what[i] | SURE, SEG_GPU, 20));
+        net_stage_advance(&end.net);
+        assert_int_equal(flushes, 0);
+    }
+}
+
+static void a_piece_that_cannot_go_again_fails_the_peer(void **context)
+{
+    (void)context;
+    struct net_parcel *piece = begin(WRITE | SURE, SEG_GPU, 50);
+    stray(piece);
+    lots_status = WEFT_ERR_NO_MEMORY;
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(peer->failed, WEFT_ERR_NO_MEMORY);
+    assert_non_null(strstr(peer->sentence, "no lots"));
+    assert_idle(1);
+    peer->failed = WEFT_OK;
+    piece = begin(DEVICE | SURE, SEG_GPU, 50);
+    stray(piece);
+    flush_status = WEFT_ERR_SYSTEM;
+    assert_true(net_stage_advance(&end.net));
+    assert_int_equal(peer->failed, WEFT_ERR_SYSTEM);
+    assert_int_equal(lots_asked, 1);
+    assert_idle(2);
+}
+
+/* --------------------------------------------------------------------------- rails, and the end */
+
+static void only_the_first_rail_loses_pieces(void **context)
+{
+    (void)context;
+    assert_false(net_stage_loses(&end.net, &end.peers[2]));
+    assert_false(net_stage_loses(&end.net, peer));
+    begin(WRITE, SEG_GPU, 50);
+    assert_true(net_stage_loses(&end.net, peer));
+    access_done();
+    assert_false(net_stage_loses(&end.net, peer));
+    net_stage_advance(&end.net);
+    assert_false(net_stage_loses(&end.net, peer));
+    begin(WRITE | SURE, SEG_GPU, 51);
+    struct net_parcel *piece = begin(WRITE | PROOF, SEG_GPU, 52);
+    assert_true(net_stage_loses(&end.net, peer));
+    assert_true(net_stage_proves(&piece->post));
+    assert_false(net_stage_proves(&stage->pieces[1].post));
+    begin(WRITE, SEG_GPU, 53);
+    struct net_stage none = {.pieces = &stage->pieces[LOTS]};
+    end.peers[END_PES].stage = &none;
+    net_stage_rail_closed(&end.net, 1);
+    assert_true(piece->in_flight);
+    assert_true(stage->pieces[0].in_flight);
+    net_stage_rail_closed(&end.net, 0);
+    assert_false(piece->in_flight);
+    assert_false(stage->pieces[0].in_flight);
+    end.peers[0].stage = stage;
+    peer->stage = NULL;
+    stage->pieces[1].in_flight = true;
+    net_stage_rail_closed(&end.net, 0);
+    assert_false(stage->pieces[1].in_flight);
+    assert_true(stage->pieces[LOTS].in_flight);
+}
+
+static void stages_of_several_peers_move_on(void **context)
+{
+    (void)context;
+    struct net_stage *other = end.peers[2].stage = calloc(1, sizeof *other);
+    other->pieces = calloc(LOTS, sizeof *other->pieces);
+    other->peer = &end.peers[2];
+    begin(WRITE, SEG_HEAP, 50);
+    struct net_parcel piece = {.post = {.kind = NET_POST_STAGED, .peer = &end.peers[2]},
+                               .local = (char *)local,
+                               .at = {.segment = SEG_HEAP},
+                               .bytes = 20};
+    net_stage_begin(&end.state, &piece);
+    begin(WRITE, SEG_HEAP, 51);
+    assert_ptr_equal(end.net.stages, other);
+    assert_ptr_equal(other->next, stage);
+    assert_int_equal(end.accesses[1].to, end_address(2, 0));
+    assert_int_equal(end.channels[2].reads, 1);
+    assert_false(net_stage_advance(&end.net));
+    net_stage_done(&end.net, end.accesses[1].post, true);
+    assert_true(net_stage_advance(&end.net));
+    assert_ptr_equal(end.net.stages, stage);
+    assert_false(other->active);
+    assert_true(stage->active);
+    net_stage_done(&end.net, end.accesses[0].post, true);
+    net_stage_done(&end.net, end.accesses[2].post, true);
+    assert_true(net_stage_advance(&end.net));
+    assert_idle(3);
+    /* One after the other ends in the middle of the list. */
+    begin(WRITE, SEG_HEAP, 52);
+    net_stage_begin(&end.state, &piece);
+    access_done();
+    net_stage_done(&end.net, end.accesses[3].post, true);
+    assert_true(net_stage_advance(&end.net));
+    assert_idle(5);
+}
+
+static void the_gpu_is_done_before_its_memory_is_freed(void **context)
+{
+    (void)context;
+    net_stage_free(&end.net);
+    assert_int_equal(quiets, 0);
+    assert_null(peer->stage);
+    end.net.late = (struct net_message *)(void *)local;
+    net_stage_free(&end.net);
+    assert_int_equal(quiets, 1);
+    end.net.late = NULL;
+    shut_end(NULL);
+    open_end(NULL);
+    for (int i = 0; i < LOTS; i++)
+        begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
+    stage->pieces[LOTS].mark = stage->pieces[0].mark;
+    end.peers[0].stage = stage;
+    peer->stage = NULL;
+    net_stage_free(&end.net);
+    assert_int_equal(quiets, 1);
+    assert_null(end.peers[0].stage);
+    assert_int_equal(marks_dropped, LOTS);
+    assert_null(peer->stage);
+    assert_null(end.net.stages);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test(a_copy_that_fails_ends_the_peer),
+        test(a_copy_that_has_failed_is_not_asked_again),
+        test(what_is_under_way_is_waited_for_when_the_peer_fails),
+        test(a_provider_that_is_full_is_tried_again),
+        test(a_refused_access_fails_the_peer_but_not_in_a_proof),
+        test(what_has_no_nic_left_strays_but_from_lots),
+        test(a_put_that_strays_goes_lot_after_lot),
+        test(a_put_that_was_in_its_lot_is_not_copied_again),
+        test(a_get_that_strays_is_flushed_and_asked_for),
+        test(what_strays_without_need_is_not_flushed),
+        test(a_piece_that_cannot_go_again_fails_the_peer),
+        test(only_the_first_rail_loses_pieces),
+        test(stages_of_several_peers_move_on),
+        test(the_gpu_is_done_before_its_memory_is_freed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

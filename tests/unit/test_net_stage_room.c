@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What pieces of GPU memory over path net wait for and ask for: their turn, memory, the peer's
+ * room; and what goes by requests where no NIC reaches both ends. */
+#include "unit/net_transfer.h"
+
+/* ----------------------------------------------------------------------------- turns and memory */
+
+static void a_piece_waits_for_its_turn(void **context)
+{
+    (void)context;
+    d.taken_at_a_time = 1;
+    for (int i = 0; i < LOTS; i++)
+        assert_int_equal(move(i % 2 ? WRITE : 0, SEG_HEAP, 600, 3000), WEFT_OK);
+    assert_int_equal(d.waits, 0);
+    assert_int_equal(d.wait_ends, LOTS);
+    assert_int_equal(move(WRITE, SEG_HEAP, 600, 3000), WEFT_OK);
+    assert_int_equal(d.waits, 2);
+    assert_int_equal(d.wait.operation, BOX_OP_PUT);
+    assert_int_equal(d.wait.expected, 1);
+    assert_int_equal(d.wait.pe, 1);
+    assert_int_equal(d.begun_count, 1);
+    d.wait_status = WEFT_ERR_TIMEOUT;
+    assert_int_equal(move(0, SEG_HEAP, 600, 3000), WEFT_ERR_TIMEOUT);
+    assert_int_equal(d.wait.operation, BOX_OP_GET);
+    assert_int_equal(d.wait.expected, 2);
+    assert_int_equal(d.begun_count, 0);
+    assert_int_equal(d.wait_ends, LOTS + 2);
+    assert_int_equal(d.waits, 3);
+    /* Nothing more of it is tried. */
+    d.local_rails = 0;
+    assert_int_equal(move(DEVICE, SEG_HEAP, 600, 4 * LOT_BYTES), WEFT_ERR_TIMEOUT);
+    assert_int_equal(d.waits, 4);
+    peer->stage->gone = peer->stage->taken;
+    peer->failed = WEFT_ERR_PEER_DEAD;
+    peer->accounted = true;
+    assert_int_equal(move(WRITE, SEG_HEAP, 600, 3000), WEFT_ERR_PEER_DEAD);
+    assert_int_equal(d.begun_count, 0);
+}
+
+static void memory_that_is_missing_is_told(void **context)
+{
+    (void)context;
+    int before = callocs.memory;
+    for (int i = 0; i < 2; i++) {
+        callocs.left = i;
+        assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_ERR_NO_MEMORY);
+        callocs.left = -1;
+        assert_non_null(strstr(base_last_error(), "no private memory for transfers to PE 1"));
+        assert_null(peer->stage);
+        assert_int_equal(callocs.memory, before);
+    }
+    d.local_rails = 0;
+    d.slab_fails = true;
+    assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_ERR_NO_MEMORY);
+    assert_non_null(strstr(base_last_error(), "no registered memory of 384 KiB"));
+    assert_non_null(strstr(base_last_error(), "from PE 1 ("));
+    assert_int_equal(d.begun_count, 0);
+    assert_ptr_equal(peer->stage->peer, peer);
+    assert_int_equal(callocs.memory, before + 2);
+    d.slab_fails = false;
+    assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_OK);
+    assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_OK);
+    assert_int_equal(d.slabs, 2);
+    assert_ptr_equal(peer->stage->lots, slab_of);
+    peer->stage->lots = NULL;
+    net_stage_free(&end.net);
+    assert_int_equal(callocs.memory, before);
+}
+
+static void what_meets_nowhere_goes_by_requests(void **context)
+{
+    static const struct {
+        int what;
+        weft_status copy, request, status;
+        bool no_memory;
+        int copies, puts, gets;
+    } rows[] = {
+        {WRITE | DEVICE, WEFT_OK, WEFT_OK, WEFT_OK, false, 1, 1, 0},
+        {DEVICE, WEFT_OK, WEFT_OK, WEFT_OK, false, 1, 0, 1},
+        {WRITE, WEFT_OK, WEFT_OK, WEFT_OK, false, 0, 1, 0},
+        {0, WEFT_OK, WEFT_OK, WEFT_OK, false, 0, 0, 1},
+        {WRITE | DEVICE, WEFT_ERR_SYSTEM, WEFT_OK, WEFT_ERR_SYSTEM, false, 1, 0, 0},
+        {DEVICE, WEFT_ERR_SYSTEM, WEFT_OK, WEFT_ERR_SYSTEM, false, 1, 0, 1},
+        {DEVICE, WEFT_OK, WEFT_ERR_PATH, WEFT_ERR_PATH, false, 0, 0, 1},
+        {WRITE, WEFT_OK, WEFT_ERR_PATH, WEFT_ERR_PATH, false, 0, 1, 0},
+        {WRITE | DEVICE, WEFT_OK, WEFT_OK, WEFT_ERR_NO_MEMORY, true, 0, 0, 0},
+    };
+    (void)context;
+    d.place_known = d.room_known = 0;
+    move(0, SEG_GPU, 600, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int before = callocs.memory;
+        d.copies = d.puts = d.gets = d.mallocs = 0;
+        d.host = NULL;
+        d.copy_status = rows[i].copy;
+        d.request_status = rows[i].request;
+        d.malloc_fails = rows[i].no_memory;
+        assert_int_equal(move(rows[i].what, SEG_GPU, 600, 3000), rows[i].status);
+        assert_int_equal(d.begun_count, 0);
+        assert_int_equal(d.copies, rows[i].copies);
+        assert_int_equal(d.puts, rows[i].puts);
+        assert_int_equal(d.gets, rows[i].gets);
+        assert_int_equal(d.mallocs, rows[i].what & DEVICE ? 1 : 0);
+        assert_int_equal(callocs.memory, before);
+    }
+    assert_non_null(strstr(base_last_error(), "no private memory for 3000 bytes"));
+}
+
+/* ------------------------------------------------------------------------------ the peer's room */
+
+static void a_room_is_asked_for_once(void **context)
+{
+    (void)context;
+    d.place_known = 0;
+    d.ask_status = WEFT_ERR_PEER_DEAD;
+    assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_ERR_PEER_DEAD);
+    assert_false(peer->stage->room_asked);
+    assert_int_equal(d.begun_count, 0);
+    d.ask_status = WEFT_OK;
+    /* Somebody has asked who cannot wait: that answer is not needed any more. */
+    peer->stage->room_token = TOKEN;
+    assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
+    assert_int_equal(d.asked, 2);
+    assert_int_equal(d.forgotten, 1);
+    assert_int_equal(peer->stage->room_token, 0);
+    assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
+    assert_int_equal(d.asked, 2);
+    assert_int_equal(d.forgotten, 1);
+    peer->stage->room_asked = false;
+    peer->stage->room_token = TOKEN;
+    d.answer_came = true;
+    assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
+    assert_int_equal(d.forgotten, 1);
+    assert_int_equal(peer->stage->room_token, 0);
+    d.place_status = WEFT_ERR_PATH;
+    assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_ERR_PATH);
+    assert_int_equal(d.begun_count, 0);
+}
+
+static struct {
+    struct net_head head;
+    struct net_record record;
+    struct net_wanted wanted;
+} question;
+static int questions;
+
+static void look(struct net_end *at, const unsigned char *bytes, size_t count)
+{
+    (void)at;
+    assert_int_equal(count, sizeof question);
+    memcpy(&question, bytes, count);
+    questions++;
+}
+
+/* A piece that has strayed, the fifth. */
+static weft_status again(struct net_parcel *piece, bool *ready)
+{
+    *piece = (struct net_parcel){.post.peer = peer, .state = &end.state, .number = 5, .bytes = 9};
+    return net_stage_through_lots(&end.net, piece, ready);
+}
+
+static void what_goes_again_never_waits_for_the_room(void **context)
+{
+    struct net_parcel piece;
+    bool ready = true;
+    (void)context;
+    end.look = look;
+    questions = 0;
+    assert_int_equal(move(WRITE, SEG_HEAP, 600, 3000), WEFT_OK);
+    /* No message may be sent now: the question is withdrawn. */
+    uint64_t done = peer->done;
+    peer->done = peer->sent - NET_WINDOW;
+    assert_int_equal(again(&piece, &ready), WEFT_OK);
+    assert_false(ready);
+    assert_int_equal(d.cancelled, 1);
+    assert_int_equal(peer->stage->room_token, 0);
+    peer->done = done;
+    d.await_status = WEFT_ERR_NO_MEMORY;
+    assert_int_equal(again(&piece, &ready), WEFT_ERR_NO_MEMORY);
+    assert_int_equal(questions, 0);
+    d.await_status = WEFT_OK;
+    assert_int_equal(again(&piece, &ready), WEFT_OK);
+    assert_false(ready);
+    assert_int_equal(questions, 1);
+    assert_int_equal(question.record.kind, NET_ROOM);
+    assert_int_equal(question.wanted.token, TOKEN);
+    assert_int_equal(question.wanted.bytes, LOTS * LOT_BYTES);
+    assert_int_equal(question.head.flags & NET_TELL, 0);
+    assert_int_equal(again(&piece, &ready), WEFT_OK);
+    assert_int_equal(questions, 1);
+    assert_false(ready);
+    /* The peer could not answer: it is asked again. */
+    d.answer_came = true;
+    d.answer_status = WEFT_ERR_SYSTEM;
+    assert_int_equal(again(&piece, &ready), WEFT_ERR_SYSTEM);
+    assert_false(ready);
+    d.answer_status = WEFT_OK;
+    assert_int_equal(again(&piece, &ready), WEFT_OK);
+    assert_int_equal(questions, 2);
+    for (int i = 0; i < NET_RAILS; i++)
+        peer->stage->room_came[i] = room_key(i);
+    d.slab_fails = true;
+    assert_int_equal(again(&piece, &ready), WEFT_ERR_NO_MEMORY);
+    assert_int_equal(peer->stage->room_token, 0);
+    d.slab_fails = false;
+    assert_int_equal(again(&piece, &ready), WEFT_OK);
+    assert_true(ready);
+    assert_true(piece.here && piece.there);
+    assert_int_equal(piece.ends.reaches, 7);
+    for (int i = 0; i < NET_RAILS; i++) {
+        assert_int_equal(piece.ends.keys[i].key, 50 + i);
+        assert_int_equal(piece.ends.keys[i].base, 9000 + 100 * i + LOT_BYTES);
+        assert_ptr_equal(piece.ends.descriptors[i], &slab_of[i]);
+    }
+    assert_int_equal(questions, 2);
+    d.room_known = 0;
+    for (int i = 0; i < NET_RAILS; i++)
+        peer->stage->room[i].known = 0;
+    assert_int_equal(again(&piece, &ready), WEFT_ERR_PATH);
+    assert_non_null(strstr(base_last_error(), "no NIC that is left has pinned memory"));
+    /* The peer fails. */
+    net_stage_forget_room(&end.net, peer);
+    assert_int_equal(d.cancelled, 1);
+    peer->stage->room_token = TOKEN;
+    net_stage_forget_room(&end.net, peer);
+    assert_int_equal(d.cancelled, 2);
+    assert_int_equal(peer->stage->room_token, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test(a_piece_waits_for_its_turn),
+        test(memory_that_is_missing_is_told),
+        test(what_meets_nowhere_goes_by_requests),
+        test(a_room_is_asked_for_once),
+        test(what_goes_again_never_waits_for_the_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
