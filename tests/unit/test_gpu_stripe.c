@@ -25,10 +25,18 @@ enum { MOST_BYTES = (8 << 20) + 4096 + 24, COPIES = 3 };
 
 static size_t bytes; /* of a copy */
 static bool grow;    /* chunks come while the first copy is made */
+static unsigned char noise[MOST_BYTES + 1024];
 
 static int set_up(void **state)
 {
     (void)state;
+    uint64_t x = 88172645463325252u;
+    for (size_t i = 0; i < sizeof noise; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        noise[i] = (unsigned char)(x >> 32);
+    }
     setenv("WEFT_WAIT_LIMIT", "10s", 1);
     setenv("WEFT_LOG", "error", 1);
     setenv("WEFT_GPU_HEAP_SIZE", "256M", 1);
@@ -46,9 +54,16 @@ struct pe {
     bool right[COPIES]; /* what came from the other PE */
 };
 
-static unsigned char byte_of(int pe, int copy, size_t i)
+/* What a PE puts by its copy. */
+static const unsigned char *contents(int pe, int copy)
 {
-    return (unsigned char)((size_t)pe * 91 + (size_t)copy * 17 + i * 7 + (i >> 11) * 3 + 1);
+    return noise + pe * 91 + copy * 17;
+}
+
+/* From one copy's place to the next. */
+static size_t room(void)
+{
+    return (bytes & ~(size_t)4095) + 4096 + 24;
 }
 
 static void *at(CUdeviceptr address)
@@ -62,19 +77,18 @@ static void put_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
     int other = 1 - gpu->boot->local_pe;
     size_t first = gpu->system_offset + gpu->system_bytes;
     CUdeviceptr from = gpu_heap_own(&gpu->heap)->base + first;
-    CUdeviceptr to = gpu->heap.windows[other].base + first + MOST_BYTES;
+    CUdeviceptr to = gpu->heap.windows[other].base + first + room();
     bool mapped = gpu->heap.windows[other].mapped; /* else no path leads there any more */
     for (int copy = 0; copy < COPIES; copy++) {
         pe->copied[copy] = WEFT_ERR_NO_PATH;
         if (!mapped)
             continue;
-        for (size_t i = 0; i < bytes; i++)
-            plain[i] = byte_of(gpu->boot->pe, copy, i);
+        memcpy(plain, contents(gpu->boot->pe, copy), bytes);
         weft_status status = gpu_copy(gpu, 1, at(from), plain, bytes, GPU_DONE);
         if (!status && grow && copy == 0)
             gpu_heap_begin_growing(&gpu->heap); /* as another thread would be at it */
         if (!status)
-            status = gpu_copy_peer(gpu, gpu, other, 1, at(to + (size_t)copy * MOST_BYTES), at(from),
+            status = gpu_copy_peer(gpu, gpu, other, 1, at(to + (size_t)copy * room()), at(from),
                                    bytes, copy == 1 ? GPU_ANY_ORDER : GPU_DONE);
         if (grow && copy == 0)
             gpu_heap_end_growing(&gpu->heap);
@@ -88,14 +102,13 @@ static void put_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
 
 static void see_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
 {
-    size_t first = gpu->system_offset + gpu->system_bytes + MOST_BYTES;
+    size_t first = gpu->system_offset + gpu->system_bytes + room();
     CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + first;
     for (int copy = 0; copy < COPIES; copy++) {
-        const void *place = at(own + (size_t)copy * MOST_BYTES);
+        const void *place = at(own + (size_t)copy * room());
         pe->right[copy] = !gpu_copy(gpu, 0, plain, place, bytes, GPU_DONE) ||
                           !gpu_copy(gpu, 0, plain, place, bytes, GPU_DONE); /* the fault is over */
-        for (size_t i = 0; i < bytes; i++)
-            pe->right[copy] &= plain[i] == byte_of(1 - gpu->boot->pe, copy, i);
+        pe->right[copy] &= memcmp(plain, contents(1 - gpu->boot->pe, copy), bytes) == 0;
     }
 }
 
@@ -110,8 +123,8 @@ static void *run_pe(void *argument)
         return NULL;
     pe->opened = gpu_open(&gpu, boot, NULL, 16, GPU_RELAY_WHERE_NEEDED);
     if (!pe->opened) /* what the library keeps there itself leaves too little of the first chunk */
-        pe->opened = gpu_heap_grow(&gpu->heap, gpu->system_offset + gpu->system_bytes +
-                                                   (1 + COPIES) * (size_t)MOST_BYTES);
+        pe->opened = gpu_heap_grow(&gpu->heap,
+                                   gpu->system_offset + gpu->system_bytes + (1 + COPIES) * room());
     if (!pe->opened) {
         put_all(gpu, pe, plain);
         boot->ops->barrier(boot);
