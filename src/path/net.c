@@ -106,10 +106,10 @@ static weft_status put(struct path_state *state, struct remote to, const void *s
     return status || nbi ? status : net_await_writes(state, peer);
 }
 
-/* A value that fits one access is read by one. bytes: not 0. */
+/* A value that fits one access is read by one. */
 static bool is_value(struct remote at, size_t bytes)
 {
-    return bytes <= 8 && !(bytes & (bytes - 1)) && at.offset % bytes == 0;
+    return bytes <= 8 && !(bytes & (bytes - 1)) && bytes && at.offset % bytes == 0;
 }
 
 static weft_status get(struct path_state *state, struct remote from, void *dst, size_t bytes,
