@@ -45,8 +45,10 @@ static struct member {
     struct box_wait wait;
     ucontext_t here;
     bool lives;
+    bool arrived; /* what its call has to bring, when it returned */
     weft_status status;
     int calls_after; /* it has failed */
+    int reported;    /* failures of the job */
     int32_t fault;
     char *heap;
     char stack[384 << 10];
@@ -68,7 +70,7 @@ static struct {
     int fails_wait;
     int failed;  /* the member that it failed for, -1 = none */
     long memory; /* allocations that have not been freed */
-    int failed_jobs, failed_everywhere;
+    int refused; /* allocations */
 } crowd;
 
 static void switch_away(void)
@@ -324,7 +326,7 @@ weft_status __wrap_job_fail(struct weft_job *job, weft_status status, const char
 weft_status __wrap_job_fail(struct weft_job *job, weft_status status, const char *sentence)
 {
     assert_ptr_equal(job, &crowd.now->job);
-    crowd.failed_jobs++;
+    crowd.now->reported++;
     return base_fail(status, "%s", sentence);
 }
 
@@ -332,7 +334,7 @@ weft_status __wrap_job_fail_all(struct weft_job *job, weft_status status, const 
 weft_status __wrap_job_fail_all(struct weft_job *job, weft_status status, const char *sentence)
 {
     assert_ptr_equal(job, &crowd.now->job);
-    crowd.failed_everywhere++;
+    crowd.now->reported++;
     return base_fail(status, "%s", sentence);
 }
 
@@ -341,10 +343,12 @@ void *__wrap_malloc(size_t bytes)
 {
     if (!crowd.now)
         return __real_malloc(bytes);
-    if (crowd.layout.refuses == crowd.now - members + 1)
+    if (crowd.layout.refuses == crowd.now - members + 1) {
+        crowd.refused++;
         return NULL;
+    }
     void *memory = __real_malloc(bytes);
-    memset(memory, 0x77, bytes);
+    memset(memory, 0x77, bytes < 4096 ? bytes : 4096);
     crowd.memory++;
     return memory;
 }
@@ -443,7 +447,8 @@ static void crowd_begin(const struct layout *layout)
         crowd.pes[i] = (i * 5 + 3) % (3 * MOST_MEMBERS);
         memset(members[i].system, 0, sizeof members[i].system);
         members[i].heap = heaps + (size_t)i * MEMBER_HEAP;
-        members[i].late_puts = members[i].late_gets = members[i].calls_after = 0;
+        members[i].late_puts = members[i].late_gets = 0;
+        members[i].calls_after = members[i].reported = 0;
     }
     make_nodes(layout);
     for (int i = 0; i < layout->n; i++)

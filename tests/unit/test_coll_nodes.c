@@ -52,20 +52,6 @@ static const char *source_of(int member, size_t at)
     return pattern + (size_t)member * 4099 + at;
 }
 
-static void body(int me)
-{
-    struct member *m = &members[me];
-    char *dst = m->heap + TO, *src = m->heap + FROM;
-    weft_team *team = &m->team;
-    m->status = row->what == SYNC        ? weft_sync(team)
-                : row->what == BROADCAST ? weft_broadcast(team, dst, src, row->bytes, row->root)
-                : row->what == FCOLLECT  ? weft_fcollect(team, dst, src, row->bytes)
-                : row->what == COLLECT   ? weft_collect(team, dst, src, bytes_of(me))
-                : row->what == ALLTOALL
-                    ? weft_alltoall(team, dst, src, row->bytes)
-                    : weft_alltoalls(team, dst, src, row->root, 2, row->bytes, row->n);
-}
-
 static size_t source_bytes(void)
 {
     size_t n = (size_t)layouts[row->layout].n;
@@ -109,17 +95,43 @@ static void expect(int me, unsigned char *to)
                source_of((int)(i / row->n), ((size_t)me * row->n + i % row->n) * 2 * bytes), bytes);
 }
 
-static void check_destinations(size_t number)
+/* Whether all has arrived when the call returns; then the program changes its memory. */
+static bool has_arrived(int me)
 {
     static unsigned char expected[12 << 20];
+    char *dst = members[me].heap + TO;
+    bool same = true;
     assert_true(destination_bytes() + GUARD <= sizeof expected);
+    expect(me, expected);
+    for (int k = 1; k <= GUARD; k++)
+        same &= dst[-k] == FILL;
+    same &= !memcmp(dst, expected, destination_bytes() + GUARD);
+    memset(dst, 1, destination_bytes());
+    memset(members[me].heap + FROM, 2, source_bytes());
+    return same;
+}
+
+static void body(int me)
+{
+    struct member *m = &members[me];
+    char *dst = m->heap + TO, *src = m->heap + FROM;
+    weft_team *team = &m->team;
+    m->status = row->what == SYNC        ? weft_sync(team)
+                : row->what == BROADCAST ? weft_broadcast(team, dst, src, row->bytes, row->root)
+                : row->what == FCOLLECT  ? weft_fcollect(team, dst, src, row->bytes)
+                : row->what == COLLECT   ? weft_collect(team, dst, src, bytes_of(me))
+                : row->what == ALLTOALL
+                    ? weft_alltoall(team, dst, src, row->bytes)
+                    : weft_alltoalls(team, dst, src, row->root, 2, row->bytes, row->n);
+    m->arrived = !m->status && crowd.failed < 0 && has_arrived(me);
+}
+
+static void check_destinations(size_t number)
+{
     for (int i = 0; i < layouts[row->layout].n; i++) {
         assert_int_equal(members[i].status, WEFT_OK);
-        expect(i, expected);
-        if (memcmp(members[i].heap + TO, expected, destination_bytes() + GUARD) != 0)
+        if (!members[i].arrived)
             fail_msg("row %zu: the destination of member %d", number, i);
-        for (int k = 1; k <= GUARD; k++)
-            assert_int_equal(members[i].heap[TO - k], FILL);
     }
 }
 
@@ -181,16 +193,11 @@ static const struct row rows[] = {
     {ALLTOALLS, 3, 8, 2, 700, 68, 67296},
     {ALLTOALLS, 3, 24, 3, 1, 68, 384},
     {BROADCAST, 0, 1300001, 0, 0, 9, 1300001},
-    {BROADCAST, 0, 1300000, 3, 0, 9, 1300000},
     {BROADCAST, 0, 4500000, 3, 0, 24, 4500000},
     {FCOLLECT, 0, 262144, 0, 0, 20, 1310720},
     {COLLECT, 0, 900000, 0, 0, 44, 4050080},
     {ALLTOALL, 0, 262144, 0, 0, 41, 3145728},
-    {BROADCAST, 2, 1300001, 0, 0, 30, 5200020},
     {BROADCAST, 2, 1300000, 3, 0, 30, 5200016},
-    {FCOLLECT, 2, 262144, 0, 0, 57, 5242912},
-    {COLLECT, 2, 900000, 0, 0, 134, 16200352},
-    {ALLTOALL, 2, 262144, 0, 0, 69, 5242912},
 };
 
 static void blocks_arrive_over_as_few_calls_as_may_be(void **state)
@@ -216,10 +223,10 @@ static void a_call_that_fails_ends_the_part_of_its_member(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         row = &rows[i];
-        if (row->bytes > 5001 && row->bytes != 1300001 && row->bytes != 900000)
+        if (row->bytes > 5001 && row->bytes != 1300000 && row->bytes != 900000)
             continue;
-        int calls = row->bytes > 100000 ? 30 : row->calls;
-        for (int k = 1, failing = 1; failing; k++) {
+        int calls = row->bytes > 100000 ? 9 : row->calls;
+        for (int k = 1, failing = 1; failing && k < calls + 30; k++) {
             bool of_waits = k > calls;
             crowd_begin(&layouts[row->layout]);
             crowd.fails_at = of_waits ? 0 : k;
