@@ -21,7 +21,8 @@ struct layout {
     int n, node[MOST_MEMBERS];
     bool nodes;  /* the team knows of them */
     bool apart;  /* no member loads and stores another one's memory */
-    int refuses; /* the member that cannot allocate memory, behind 0 = none */
+    int refuses; /* the member that cannot allocate memory, counted from 1; 0 = none */
+    int allows;  /* allocations before that */
 };
 
 /* A put or get that has not been carried out. */
@@ -70,7 +71,7 @@ static struct {
     int fails_wait;
     int failed;  /* the member that it failed for, -1 = none */
     long memory; /* allocations that have not been freed */
-    int refused; /* allocations */
+    int refused; /* allocations, and those that were allowed before */
 } crowd;
 
 static void switch_away(void)
@@ -343,10 +344,8 @@ void *__wrap_malloc(size_t bytes)
 {
     if (!crowd.now)
         return __real_malloc(bytes);
-    if (crowd.layout.refuses == crowd.now - members + 1) {
-        crowd.refused++;
+    if (crowd.layout.refuses == crowd.now - members + 1 && crowd.refused++ >= crowd.layout.allows)
         return NULL;
-    }
     void *memory = __real_malloc(bytes);
     memset(memory, 0x77, bytes < 4096 ? bytes : 4096);
     crowd.memory++;

@@ -72,10 +72,8 @@ static size_t destination_bytes(void)
 
 static void fill(void)
 {
-    for (int i = 0; i < layouts[row->layout].n; i++) {
-        memcpy(members[i].heap + FROM, source_of(i, 0), source_bytes());
+    for (int i = 0; i < layouts[row->layout].n; i++)
         memset(members[i].heap + TO - GUARD, FILL, destination_bytes() + 2 * (size_t)GUARD);
-    }
 }
 
 /* What the destination of a member has to hold. */
@@ -116,6 +114,8 @@ static void body(int me)
     struct member *m = &members[me];
     char *dst = m->heap + TO, *src = m->heap + FROM;
     weft_team *team = &m->team;
+    if (!crowd.fails_at && !crowd.fails_wait)
+        memcpy(src, source_of(me, 0), source_bytes()); /* not before it calls */
     m->status = row->what == SYNC        ? weft_sync(team)
                 : row->what == BROADCAST ? weft_broadcast(team, dst, src, row->bytes, row->root)
                 : row->what == FCOLLECT  ? weft_fcollect(team, dst, src, row->bytes)

@@ -132,8 +132,6 @@ static void fill(void)
 {
     size_t bytes = row->n * element();
     for (int i = 0; i < layouts[row->layout].n; i++) {
-        for (size_t k = 0; k < source_n(); k++)
-            store(members[i].heap + FROM + k * element(), any_real(i, k), any_whole(i, k));
         if (!row->in_place)
             memset(members[i].heap + TO - GUARD, FILL, bytes + 2 * (size_t)GUARD);
     }
@@ -167,6 +165,8 @@ static void body(int me)
     size_t n = row->n;
     float factor = (float)factor_of(me);
     weft_type type = row->type;
+    for (size_t k = 0; k < source_n() && !crowd.fails_at && !crowd.fails_wait; k++)
+        store(src + k * element(), any_real(me, k), any_whole(me, k)); /* not before it calls */
     switch (row->what) {
     case REDUCE:
         m->status = weft_reduce(team, dst, src, n, type, row->op);
