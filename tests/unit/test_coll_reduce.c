@@ -363,12 +363,84 @@ static void a_member_without_memory_says_so(void **state)
     }
 }
 
+/* Arguments of a call on 10 elements (40 bytes; for EACH the source has 120) of which one is wrong. */
+static const struct wrong {
+    enum what what;
+    int to, from; /* behind the beginning of the heap; below 0: behind its end */
+    size_t n;
+    int root;
+    weft_status status;
+} wrongs[] = {
+    {REDUCE, -39, 640, 10, 0, WEFT_ERR_RANGE},
+    {REDUCE, 640, -39, 10, 0, WEFT_ERR_RANGE},
+    {REDUCE, -40, 640, 10, 0, WEFT_OK},
+    {REDUCE, 641, 1280, 10, 0, WEFT_ERR_ALIGNMENT},
+    {REDUCE, 640, 1281, 10, 0, WEFT_ERR_ALIGNMENT},
+    {REDUCE, 680, 640, 10, 0, WEFT_OK},
+    {REDUCE, -1, -1, 0, 0, WEFT_OK},
+    {REDUCE, 0, 640, SIZE_MAX / 3, 0, WEFT_ERR_RANGE},
+    {EACH, -39, 640, 10, 0, WEFT_ERR_RANGE},
+    {EACH, 640, -119, 10, 0, WEFT_ERR_RANGE},
+    {EACH, 640, -120, 10, 0, WEFT_OK},
+    {EACH, 756, 640, 10, 0, WEFT_ERR_ARGUMENT},
+    {EACH, 760, 640, 10, 0, WEFT_OK},
+    {EACH, 604, 640, 10, 0, WEFT_ERR_ARGUMENT},
+    {EACH, 600, 640, 10, 0, WEFT_OK},
+    {EACH, -1, -1, 0, 0, WEFT_OK},
+    {EACH, 0, 640, SIZE_MAX / 3, 0, WEFT_ERR_RANGE},
+    {EACH, 0, 640, SIZE_MAX / 8, 0, WEFT_ERR_RANGE},
+    {ONE, -39, 640, 10, 0, WEFT_ERR_RANGE},
+    {ONE, 640, -39, 10, 0, WEFT_ERR_RANGE},
+    {ONE, 676, 640, 10, 0, WEFT_ERR_ARGUMENT},
+    {ONE, 680, 640, 10, 0, WEFT_OK},
+    {ONE, 604, 640, 10, 0, WEFT_ERR_ARGUMENT},
+    {ONE, 600, 640, 10, 0, WEFT_OK},
+    {ONE, 640, 1280, 10, 3, WEFT_ERR_PE},
+    {ONE, 640, 1280, 10, -1, WEFT_ERR_PE},
+    {ONE, 640, 1280, 0, 3, WEFT_ERR_PE},
+    {ONE, -1, -1, 0, 2, WEFT_OK},
+    {ONE, 0, 640, SIZE_MAX / 3, 0, WEFT_ERR_RANGE},
+};
+static const struct wrong *wrong;
+
+static char *behind(int me, int at)
+{
+    return members[me].heap + (at < 0 ? MEMBER_HEAP + at : at);
+}
+
+static void body_wrong(int me)
+{
+    struct member *m = &members[me];
+    char *to = behind(me, wrong->to), *from = behind(me, wrong->from);
+    m->status =
+        wrong->what == REDUCE ? weft_reduce(&m->team, to, from, wrong->n, WEFT_FLOAT, WEFT_SUM)
+        : wrong->what == EACH
+            ? weft_reducescatter(&m->team, to, from, wrong->n, WEFT_FLOAT, WEFT_SUM)
+            : weft_reduce_to(&m->team, to, from, wrong->n, WEFT_FLOAT, WEFT_SUM, wrong->root);
+}
+
+static void arguments_that_are_wrong_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+        wrong = &wrongs[i];
+        crowd_begin(&layouts[0]);
+        crowd_run(body_wrong);
+        for (int m = 0; m < 3; m++)
+            if (members[m].status != wrong->status)
+                fail_msg("row %zu: member %d says %d", i, m, members[m].status);
+        if (wrong->status || !wrong->n)
+            assert_int_equal(crowd.calls, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_have_the_bits_of_the_order_of_the_team),
         cmocka_unit_test(a_call_that_fails_ends_the_part_of_its_member),
         cmocka_unit_test(a_member_without_memory_says_so),
+        cmocka_unit_test(arguments_that_are_wrong_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
