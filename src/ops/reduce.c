@@ -173,7 +173,7 @@ static weft_status reduce_fetched(const struct reduction *reduction, size_t begi
     f.tile = f.tile > bytes ? (bytes + 63) / 64 * 64 : f.tile;
     f.room = malloc((2 * (size_t)f.far + 1) * f.tile);
     if (!f.room)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory to reduce");
+        return job_fail_all(team->job, WEFT_ERR_NO_MEMORY, "no private memory to reduce");
     weft_status status = ask_for_tile(&f, 0);
     for (size_t tile = 0; tile * f.tile < bytes && !status; tile++) {
         status = weft_quiet(team->job->system_ctx);
@@ -194,7 +194,8 @@ static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n
     struct weft_team *team = reduction->team;
     size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *bytes = at + team->n;
     if (!at)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d sizes", team->n);
+        return job_fail_all(team->job, WEFT_ERR_NO_MEMORY,
+                            "no private memory for sizes of a reduction");
     for (int i = 0; i < team->n; i++) {
         at[i] = chunk_begin(reduction, n, i);
         bytes[i] = chunk_begin(reduction, n, i + 1) - at[i];

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A team whose members are coroutines of this process, for tests of collectives. Members of one node load and
+ * store each other's memory. What goes between others is late: a put arrives with the next fence or quiet, a
+ * nonblocking get with the next quiet. A call of the layer beneath can be made to fail. cmocka.h comes first. */
+#ifndef WEFT_TESTS_UNIT_MEMBERS_H
+#define WEFT_TESTS_UNIT_MEMBERS_H
+
+#include "gpu/gpu.h"
+#include "job/waiter.h"
+#include "ops/coll.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+enum { MOST_MEMBERS = 7, MEMBER_HEAP = 24 << 20, MOST_LATE = 64 };
+
+/* Where the members are. */
+struct layout {
+    int n, node[MOST_MEMBERS];
+    bool nodes;  /* the team knows of them */
+    bool apart;  /* no member loads and stores another one's memory */
+    int refuses; /* the member that cannot allocate memory, counted from 1; 0 = none */
+    int allows;  /* allocations before that */
+};
+
+/* A put or get that has not been carried out. */
+struct late {
+    char *to;
+    const char *from;
+    char *copy; /* of what was put, to be freed */
+    size_t bytes;
+};
+
+static struct member {
+    struct weft_job job;
+    struct weft_ctx ctx, system_ctx;
+    struct weft_team team;
+    struct team_nodes nodes;
+    struct box box;
+    char *map[3 * MOST_MEMBERS][SEG_COUNT];
+    struct mailbox system[MOST_MEMBERS], *at[MOST_MEMBERS];
+    struct late puts[MOST_LATE], gets[MOST_LATE];
+    int late_puts, late_gets;
+    struct box_wait wait;
+    ucontext_t here;
+    bool lives;
+    bool arrived; /* what its call has to bring, when it returned */
+    weft_status status;
+    int calls_after; /* it has failed */
+    int reported;    /* failures of the job */
+    int32_t fault;
+    char *heap;
+    char stack[384 << 10];
+} members[MOST_MEMBERS];
+
+static struct {
+    struct layout layout;
+    int pes[MOST_MEMBERS];
+    int of[MOST_MEMBERS], first[MOST_MEMBERS + 1], in_nodes[MOST_MEMBERS];
+    struct member *now; /* NULL: the test itself */
+    void (*body)(int me);
+    ucontext_t back;
+    uint32_t random;
+    int fruitless;  /* waits since anything happened */
+    int calls;      /* of the layer beneath, waits not among them */
+    size_t crossed; /* bytes put or got between members that do not share memory */
+    int fails_at;   /* this call fails, or the wait of that number; 0 = none */
+    int waits;      /* that were slow */
+    int fails_wait;
+    int failed;  /* the member that it failed for, -1 = none */
+    long memory; /* allocations that have not been freed */
+    int refused; /* allocations, and those that were allowed before */
+} crowd;
+
+static void switch_away(void)
+{
+    struct member *self = crowd.now;
+    crowd.now = NULL;
+    swapcontext(&self->here, &crowd.back);
+}
+
+static void member_body(void)
+{
+    crowd.body((int)(crowd.now - members));
+    crowd.now->lives = false;
+    switch_away();
+}
+
+static uint32_t any_number(void)
+{
+    crowd.random = crowd.random * 1664525 + 1013904223;
+    return crowd.random >> 16;
+}
+
+/* Each call of the layer beneath: others may go first, and this one may fail. */
+static weft_status beneath(weft_ctx *ctx)
+{
+    struct member *self = crowd.now;
+    if (any_number() % 2)
+        switch_away();
+    assert_ptr_equal(ctx, &self->system_ctx);
+    crowd.fruitless = 0;
+    self->calls_after += crowd.failed == self - members;
+    if (++crowd.calls != crowd.fails_at)
+        return WEFT_OK;
+    crowd.failed = (int)(self - members);
+    return base_fail(WEFT_ERR_SYSTEM, "call %d fails", crowd.calls);
+}
+
+static struct member *member_of_pe(int pe)
+{
+    for (int i = 0; i < crowd.layout.n; i++)
+        if (crowd.pes[i] == pe)
+            return &members[i];
+    fail_msg("PE %d is not of the team", pe);
+    return NULL;
+}
+
+/* Where a symmetric address of this member is at another. */
+static char *there(const void *address, int pe)
+{
+    struct member *self = crowd.now, *other = member_of_pe(pe);
+    size_t in_heap = (size_t)((const char *)address - self->heap);
+    size_t in_system = (size_t)((const char *)address - (char *)self->system);
+    if (in_heap < MEMBER_HEAP)
+        return other->heap + in_heap;
+    assert_true(in_system < sizeof self->system);
+    return (char *)other->system + in_system;
+}
+
+static void count_bytes(int pe, size_t bytes)
+{
+    if (!crowd.now->at[member_of_pe(pe) - members])
+        crowd.crossed += bytes;
+}
+
+void *__real_malloc(size_t bytes);
+void __real_free(void *memory);
+
+static void carry_out(struct late *late, int *n)
+{
+    for (int i = 0; i < *n; i++) {
+        memcpy(late[i].to, late[i].from, late[i].bytes);
+        __real_free(late[i].copy);
+    }
+    *n = 0;
+}
+
+static void put_late(struct late *all, int *n, void *to, const void *from, size_t bytes, bool copy)
+{
+    assert_true(*n < MOST_LATE);
+    struct late *late = &all[(*n)++];
+    *late = (struct late){.to = to, .from = from, .bytes = bytes};
+    if (!copy)
+        return;
+    late->from = late->copy = __real_malloc(bytes + 1);
+    memcpy(late->copy, from, bytes);
+}
+
+weft_status __wrap_weft_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
+weft_status __wrap_weft_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe)
+{
+    weft_status status = beneath(ctx);
+    if (status)
+        return status;
+    char *to = there(dst, pe);
+    size_t in_heap = (size_t)((char *)dst - crowd.now->heap);
+    count_bytes(pe, bytes);
+    if (in_heap < MEMBER_HEAP)
+        put_late(crowd.now->puts, &crowd.now->late_puts, to, src, bytes, true);
+    else
+        memcpy(to, src, bytes);
+    return WEFT_OK;
+}
+
+weft_status __wrap_weft_put_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
+weft_status __wrap_weft_put_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe)
+{
+    weft_status status = beneath(ctx);
+    if (status)
+        return status;
+    count_bytes(pe, bytes);
+    put_late(crowd.now->gets, &crowd.now->late_gets, there(dst, pe), src, bytes, false);
+    return WEFT_OK;
+}
+
+weft_status __wrap_weft_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
+weft_status __wrap_weft_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe)
+{
+    weft_status status = beneath(ctx);
+    if (status)
+        return status;
+    count_bytes(pe, bytes);
+    memcpy(dst, there(src, pe), bytes);
+    return WEFT_OK;
+}
+
+weft_status __wrap_weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
+weft_status __wrap_weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe)
+{
+    weft_status status = beneath(ctx);
+    if (status)
+        return status;
+    count_bytes(pe, bytes);
+    put_late(crowd.now->gets, &crowd.now->late_gets, dst, there(src, pe), bytes, false);
+    return WEFT_OK;
+}
+
+static weft_status signalled(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                             uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
+{
+    weft_status status = beneath(ctx);
+    if (status)
+        return status;
+    assert_int_equal(op, WEFT_SIGNAL_SET);
+    count_bytes(pe, bytes);
+    memcpy(there(dst, pe), src, bytes);
+    *(uint64_t *)(void *)there(signal, pe) = value;
+    return WEFT_OK;
+}
+
+weft_status __wrap_weft_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                                   uint64_t *signal, uint64_t value, weft_signal_op op, int pe);
+weft_status __wrap_weft_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                                   uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
+{
+    return signalled(ctx, dst, src, bytes, signal, value, op, pe);
+}
+
+weft_status __wrap_weft_put_signal_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                                       uint64_t *signal, uint64_t value, weft_signal_op op, int pe);
+weft_status __wrap_weft_put_signal_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                                       uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
+{
+    weft_status status = signalled(ctx, dst, src, bytes, signal, value, op, pe);
+    /* The source has to stay as it is until the next quiet: then it is put once more. */
+    if (!status)
+        put_late(crowd.now->gets, &crowd.now->late_gets, there(dst, pe), src, bytes, false);
+    return status;
+}
+
+static void copy_strided(char *to, const char *from, ptrdiff_t to_stride, ptrdiff_t from_stride,
+                         size_t element, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        memcpy(to + (ptrdiff_t)i * to_stride * (ptrdiff_t)element,
+               from + (ptrdiff_t)i * from_stride * (ptrdiff_t)element, element);
+}
+
+weft_status __wrap_weft_iput(weft_ctx *ctx, void *dst, const void *src, ptrdiff_t dst_stride,
+                             ptrdiff_t src_stride, size_t element, size_t n, int pe);
+weft_status __wrap_weft_iput(weft_ctx *ctx, void *dst, const void *src, ptrdiff_t dst_stride,
+                             ptrdiff_t src_stride, size_t element, size_t n, int pe)
+{
+    weft_status status = beneath(ctx);
+    if (status)
+        return status;
+    count_bytes(pe, n * element);
+    copy_strided(there(dst, pe), src, dst_stride, src_stride, element, n);
+    return WEFT_OK;
+}
+
+weft_status __wrap_weft_iget(weft_ctx *ctx, void *dst, const void *src, ptrdiff_t dst_stride,
+                             ptrdiff_t src_stride, size_t element, size_t n, int pe);
+weft_status __wrap_weft_iget(weft_ctx *ctx, void *dst, const void *src, ptrdiff_t dst_stride,
+                             ptrdiff_t src_stride, size_t element, size_t n, int pe)
+{
+    weft_status status = beneath(ctx);
+    if (status)
+        return status;
+    count_bytes(pe, n * element);
+    copy_strided(dst, there(src, pe), dst_stride, src_stride, element, n);
+    return WEFT_OK;
+}
+
+weft_status __wrap_weft_fence(weft_ctx *ctx);
+weft_status __wrap_weft_fence(weft_ctx *ctx)
+{
+    weft_status status = beneath(ctx);
+    if (!status)
+        carry_out(crowd.now->puts, &crowd.now->late_puts);
+    return status;
+}
+
+weft_status __wrap_weft_quiet(weft_ctx *ctx);
+weft_status __wrap_weft_quiet(weft_ctx *ctx)
+{
+    weft_status status = beneath(ctx);
+    if (status)
+        return status;
+    carry_out(crowd.now->puts, &crowd.now->late_puts);
+    carry_out(crowd.now->gets, &crowd.now->late_gets);
+    return WEFT_OK;
+}
+
+/* Where nothing happens any more, what is waited for will not come. */
+weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen);
+weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen)
+{
+    struct member *self = crowd.now;
+    assert_true(seen < waiter->expected);
+    assert_ptr_equal(waiter->job, &self->job);
+    if (!waiter->slot) {
+        waiter->slot = &self->wait;
+        crowd.fruitless = 0;
+        self->calls_after += crowd.failed == self - members;
+        if (++crowd.waits == crowd.fails_wait) {
+            crowd.failed = (int)(self - members);
+            return base_fail(WEFT_ERR_SYSTEM, "wait %d fails", crowd.waits);
+        }
+    }
+    if (++crowd.fruitless > 20 * crowd.layout.n)
+        return base_fail(WEFT_ERR_TIMEOUT, "nothing happens any more");
+    switch_away();
+    return WEFT_OK;
+}
+
+void __wrap_waiter_leave(struct waiter *waiter);
+void __wrap_waiter_leave(struct waiter *waiter)
+{
+    assert_ptr_equal(waiter->slot, &crowd.now->wait);
+}
+
+weft_status __wrap_job_fail(struct weft_job *job, weft_status status, const char *sentence);
+weft_status __wrap_job_fail(struct weft_job *job, weft_status status, const char *sentence)
+{
+    assert_ptr_equal(job, &crowd.now->job);
+    crowd.now->reported++;
+    return base_fail(status, "%s", sentence);
+}
+
+weft_status __wrap_job_fail_all(struct weft_job *job, weft_status status, const char *sentence);
+weft_status __wrap_job_fail_all(struct weft_job *job, weft_status status, const char *sentence)
+{
+    assert_ptr_equal(job, &crowd.now->job);
+    crowd.now->reported++;
+    return base_fail(status, "%s", sentence);
+}
+
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes)
+{
+    if (!crowd.now)
+        return __real_malloc(bytes);
+    if (crowd.layout.refuses == crowd.now - members + 1 && crowd.refused++ >= crowd.layout.allows)
+        return NULL;
+    void *memory = __real_malloc(bytes);
+    memset(memory, 0x77, bytes < 4096 ? bytes : 4096);
+    crowd.memory++;
+    return memory;
+}
+
+void __wrap_free(void *memory);
+void __wrap_free(void *memory)
+{
+    crowd.memory -= crowd.now && memory;
+    __real_free(memory);
+}
+
+/* ------------------------------------------------------------------------------------- the team */
+
+static void make_nodes(const struct layout *layout)
+{
+    int most = 0, placed = 0;
+    for (int i = 0; i < layout->n; i++)
+        most = layout->node[i] > most ? layout->node[i] : most;
+    for (int node = 0; node <= most; node++) {
+        crowd.first[node] = placed;
+        for (int i = 0; i < layout->n; i++)
+            if (layout->node[i] == node)
+                crowd.in_nodes[placed++] = i;
+    }
+    crowd.first[most + 1] = placed;
+    struct team_nodes nodes = {.n = most + 1,
+                               .least = MOST_MEMBERS,
+                               .in_order = true,
+                               .of = crowd.of,
+                               .first = crowd.first,
+                               .members = crowd.in_nodes};
+    for (int node = 0; node <= most; node++) {
+        int count = crowd.first[node + 1] - crowd.first[node];
+        nodes.least = count < nodes.least ? count : nodes.least;
+    }
+    for (int i = 0; i < layout->n; i++) {
+        crowd.of[i] = layout->node[i];
+        nodes.in_order &= crowd.in_nodes[i] == i;
+    }
+    for (int k = 0; k < layout->n; k++) {
+        struct member *m = &members[crowd.in_nodes[k]];
+        m->nodes = nodes;
+        m->nodes.mine = layout->node[crowd.in_nodes[k]];
+        m->nodes.local_me = k - crowd.first[m->nodes.mine];
+    }
+}
+
+static void make_member(const struct layout *layout, int me)
+{
+    struct member *m = &members[me];
+    m->job = (struct weft_job){.pe = crowd.pes[me],
+                               .npes = 3 * MOST_MEMBERS,
+                               .default_ctx = &m->ctx,
+                               .system_ctx = &m->system_ctx,
+                               .box = &m->box,
+                               .fault = &m->fault};
+    m->job.segments[SEG_HEAP].base = m->heap;
+    m->job.segments[SEG_HEAP].size = MEMBER_HEAP;
+    m->job.segments[SEG_SYSTEM].base = (char *)m->system;
+    m->ctx = (struct weft_ctx){.job = &m->job,
+                               .npes = 3 * MOST_MEMBERS,
+                               .fault = &m->fault,
+                               .seg[SEG_HEAP] = {(uintptr_t)m->heap, MEMBER_HEAP}};
+    m->system_ctx = m->ctx;
+    m->team = (struct weft_team){.job = &m->job,
+                                 .n = layout->n,
+                                 .me = me,
+                                 .pes = crowd.pes,
+                                 .nodes = layout->nodes ? &m->nodes : NULL,
+                                 .direct = !layout->apart,
+                                 .radix = 3,
+                                 .leader = -1,
+                                 .mailboxes = m->system,
+                                 .mailbox_at = m->at};
+    for (int i = 0; i < layout->n; i++) {
+        bool mapped = !layout->apart && layout->node[i] == layout->node[me];
+        m->team.direct &= mapped;
+        m->at[i] = mapped ? &members[i].system[me] : NULL;
+        m->map[crowd.pes[i]][SEG_HEAP] = mapped ? members[i].heap : NULL;
+    }
+    m->job.paths.map = m->map;
+}
+
+/* Memory is as it was; all else begins anew. */
+static void crowd_begin(const struct layout *layout)
+{
+    static char *heaps;
+    if (!heaps)
+        heaps = mmap(NULL, (size_t)MOST_MEMBERS * MEMBER_HEAP, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    memset(&crowd, 0, sizeof crowd);
+    crowd.layout = *layout;
+    crowd.failed = -1;
+    crowd.random = 7;
+    for (int i = 0; i < layout->n; i++) {
+        crowd.pes[i] = (i * 5 + 3) % (3 * MOST_MEMBERS);
+        memset(members[i].system, 0, sizeof members[i].system);
+        members[i].heap = heaps + (size_t)i * MEMBER_HEAP;
+        members[i].late_puts = members[i].late_gets = 0;
+        members[i].calls_after = members[i].reported = 0;
+    }
+    make_nodes(layout);
+    for (int i = 0; i < layout->n; i++)
+        make_member(layout, i);
+}
+
+static void start(struct member *m)
+{
+    m->lives = true;
+    getcontext(&m->here);
+    m->here.uc_stack.ss_sp = m->stack;
+    m->here.uc_stack.ss_size = sizeof m->stack;
+    makecontext(&m->here, member_body, 0);
+}
+
+/* What each member does, until all have done it. */
+static void crowd_run(void (*body)(int me))
+{
+    int left = crowd.layout.n;
+    crowd.body = body;
+    for (int i = 0; i < crowd.layout.n; i++)
+        start(&members[i]);
+    while (left) {
+        struct member *m = &members[any_number() % (uint32_t)crowd.layout.n];
+        if (!m->lives)
+            continue;
+        crowd.now = m;
+        swapcontext(&crowd.back, &m->here);
+        left -= !m->lives;
+    }
+    for (int i = 0; i < crowd.layout.n; i++) {
+        struct member *m = &members[i];
+        if (crowd.failed < 0)
+            assert_int_equal(m->late_puts + m->late_gets, 0);
+        for (int k = 0; k < m->late_puts; k++)
+            __real_free(m->puts[k].copy);
+    }
+}
+
+#endif
