@@ -124,7 +124,7 @@ static int check_request(void)
 {
     s.taken = 40;
     memset(&why, 0, sizeof why);
-    memset(&r, 0, sizeof r);
+    memset(&r, 0xee, sizeof r);
     r.kind = KIND_NOP;
     return check(&s, &q, keys, 2, &r, &why);
 }
@@ -216,7 +216,8 @@ static void only_a_request_in_its_place_is_taken(void **state)
         write_request(cases[i].opcode, 8);
         assert_int_equal(check_request(), cases[i].fine);
         assert_int_equal(r.bytes, 0);
-        assert_int_equal(r.waits, 0);
+        if (cases[i].fine)
+            assert_int_equal(r.waits, 0);
     }
 }
 
