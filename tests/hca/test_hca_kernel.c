@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel of the engine makes of a queue: the requests it reads, which of them it takes, which of those may go
- * side by side, what it writes when they are done, and when a slice of it ends. */
+/* The requests that the kernel of the engine reads, which of them it takes, and which of those may
+ * go side by side. */
 #include "kernel.h"
 
 static int setup(void **state)
@@ -164,7 +164,7 @@ static void writes_and_reads_of_one_segment_are_taken(void **state)
     }
 }
 
-static void who_may_not_and_who_is_not_known_is_refused(void **state)
+static void keys_that_are_unknown_or_do_not_permit_it_are_refused(void **state)
 {
     (void)state;
     enum { OTHER = 0x3300 };
@@ -190,7 +190,7 @@ static void who_may_not_and_who_is_not_known_is_refused(void **state)
                       cases[i].access);
             assert_int_equal(check_request(), reads ? cases[i].read : cases[i].write);
             assert_int_equal(why.parked, GPU_UNUSUAL);
-            /* Its order is kept: a write into memory without relaxed ordering waits, a read does not. */
+            /* A write into memory without relaxed ordering waits, a read does not. */
             assert_int_equal(r.waits, far && !reads && cases[i].write);
         }
 }
@@ -341,7 +341,7 @@ static void the_first_request_that_is_not_for_here_is_known(void **state)
     assert_true(s.work[3].from == ((uint64_t)QUEUE << 32 | 0x4400));
 }
 
-/* w: write, i: inline, r: read, a: atomic, n: nothing, .: the middle of a request; capitals wait. */
+/* w: write, i: inline, r: read, a: atomic, n: NOP, .: the middle of a request; capitals wait. */
 static void requests_go_side_by_side_as_their_order_allows(void **state)
 {
     (void)state;
@@ -392,7 +392,7 @@ int main(void)
         cmocka_unit_test_setup(keys_are_found_behind_others_and_around_the_end, setup),
         cmocka_unit_test_setup(a_key_reaches_its_own_bytes_alone, setup),
         cmocka_unit_test_setup(writes_and_reads_of_one_segment_are_taken, setup),
-        cmocka_unit_test_setup(who_may_not_and_who_is_not_known_is_refused, setup),
+        cmocka_unit_test_setup(keys_that_are_unknown_or_do_not_permit_it_are_refused, setup),
         cmocka_unit_test_setup(only_a_request_in_its_place_is_taken, setup),
         cmocka_unit_test_setup(inline_data_is_taken_when_it_fits_its_units, setup),
         cmocka_unit_test_setup(atomics_are_taken_at_aligned_words, setup),

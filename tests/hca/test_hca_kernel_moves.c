@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel of the engine moves and changes: each byte once, by the widest accesses that alignment allows, and
- * nothing beside it, at all offsets, lengths and numbers of threads. */
+/* What the kernel of the engine moves and changes: each byte once, by the widest accesses that
+ * alignment allows, and nothing beside it, at all offsets, lengths and numbers of threads. */
 #include "kernel.h"
 
 static int setup(void **state)
@@ -194,7 +194,7 @@ static void atomics_change_memory_and_bring_back_what_was_there(void **state)
     assert_int_equal(near_bytes[4], 0xcc);
 }
 
-/* Requests of a part: 0 is another part's, 1 and 2 are long, 3 has nothing to do, 4 is behind the batch. */
+/* Those of part 1 run, but for a NOP and for the last, which is behind the batch. */
 static void each_request_of_a_part_runs_once(void **state)
 {
     (void)state;

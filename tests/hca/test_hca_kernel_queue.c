@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue of the engine's kernel: what a doorbell makes of it, batches and their completions, and when a slice looks
- * at it, leaves it and ends. */
+/* A queue of the engine's kernel: what a doorbell makes of it, batches and their completions, and
+ * when a slice looks at it, leaves it and ends. */
 #include "kernel.h"
 
 static int setup(void **state)
