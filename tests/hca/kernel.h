@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of the software HCA's engine (standin/hca/gpu_kernel.h) in a test: its functions are
- * called one by one, as any thread of any block, with a clock of the test's and a count of accesses,
- * fences and sleeps. */
+ * called one by one, as any thread of any block, with a clock of the test's and a count of
+ * accesses, fences and sleeps. */
 #ifndef WEFT_TESTS_HCA_KERNEL_H
 #define WEFT_TESTS_HCA_KERNEL_H
 

@@ -15,7 +15,7 @@ static uint8_t decode(uint32_t opcode, uint32_t modifier, uint32_t units, uint32
     words[0] |= big(modifier << 24);
     if (at)
         words[4 * at] = big(bytes);
-    memset(&wqe, 0xee, sizeof wqe);
+    memset(&wqe, 0xff, sizeof wqe);
     wqe_control(words, &wqe);
     return wqe_decode(words, dc, &wqe);
 }
@@ -37,10 +37,12 @@ static void the_control_segment_has_its_fields(void **state)
     assert_int_equal(wqe.complete, 1);
     assert_int_equal(wqe.solicited, 1);
     assert_int_equal(wqe.immediate, 0x01020304);
+    w[1] = big((uint32_t)QUEUE << 8 | 36);
     w[2] = big(2 << 5 | 2 << 2);
     wqe_control(w, &wqe);
     assert_int_equal(wqe.fence, 2);
     assert_int_equal(wqe.complete, 2);
+    assert_int_equal(wqe.blocks, 9);
     assert_int_equal(wqe.solicited, 0);
 }
 
@@ -177,7 +179,9 @@ static void requests_of_dc_have_an_address(void **state)
     assert_int_equal(decode(WQE_DUMP, 0, 2, 1, 7, true), SYNDROME_NONE);
     assert_false(a->present);
     for (uint32_t units = 3; units < 5; units++) {
-        memset(&wqe, 0, sizeof wqe);
+        memset(&wqe, 0xff, sizeof wqe);
+        for (uint32_t i = 0; i < 4; i++)
+            words[12 + i] = big(0x01020304 + i * 0x04040404);
         words[4 + 2] = big(0x81234567);
         words[4 + 3] = big(0xabcd1234);
         assert_int_equal(wqe_address_decode(words, 1, units, a), units == 4 ? 3 : 0);
@@ -186,7 +190,7 @@ static void requests_of_dc_have_an_address(void **state)
         assert_int_equal(a->lid, 0x1234);
     }
     for (uint32_t i = 0; i < 16; i++)
-        assert_int_equal(a->gid[i], i % 4 == 3 ? 12 + i / 4 : 0);
+        assert_int_equal(a->gid[i], i + 1);
 }
 
 static void atomics_make_a_new_value_of_the_old(void **state)
