@@ -133,13 +133,21 @@ static weft_status push_blocks(struct weft_team *team, enum box_operation operat
     return status || !nbi ? status : weft_quiet(team->job->system_ctx);
 }
 
+/* The others wait for this member's part already. */
+static weft_status no_room_for_sizes(const char *function, struct weft_team *team)
+{
+    weft_status status =
+        base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory for %d sizes", function, team->n);
+    return job_fail_all(team->job, status, base_last_error());
+}
+
 /* fcollect of a team with nodes. */
 static weft_status collect_equal(struct weft_team *team, enum box_operation operation,
                                  struct place to, const void *src, size_t bytes, uint64_t phase)
 {
     size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *sizes = at + team->n;
     if (!at)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d sizes", team->n);
+        return no_room_for_sizes("weft_fcollect", team);
     for (int i = 0; i < team->n; i++) {
         at[i] = (size_t)i * bytes;
         sizes[i] = bytes;
@@ -282,7 +290,7 @@ WEFT_EXPORT weft_status weft_collect(weft_team *team, void *dst, const void *src
     struct coll_share mine = coll_gpu_share(team, dst, src, bytes), *shares;
     size_t *sizes = malloc(n * (2 * sizeof *sizes + sizeof *shares)), *at = sizes + n;
     if (!sizes)
-        return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory for %d sizes", name, team->n);
+        return no_room_for_sizes(name, team);
     shares = (struct coll_share *)(void *)(at + n);
     status = coll_exchange(team, BOX_OP_COLLECT, &mine, shares, sizeof mine);
     for (size_t i = 0; i < n && !status; i++)

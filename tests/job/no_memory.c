@@ -59,6 +59,10 @@ static weft_status call(const char *what)
         }
         return weft_alltoallv(world, area, 72 * n, sizes, places, area + ELEMENTS, sizes, places);
     }
+    if (strcmp(what, "collect") == 0)
+        return weft_collect(world, area, area + ELEMENTS, 72 * ((size_t)weft_my_pe(job) + 1));
+    if (strcmp(what, "fcollect") == 0)
+        return weft_fcollect(world, area, area + ELEMENTS, 72);
     CHECK(!"such a case");
     return WEFT_OK;
 }

@@ -44,6 +44,14 @@ static long in_source(const void *at)
     return (const char *)at - source;
 }
 
+weft_status __wrap_job_fail_all(struct weft_job *job, weft_status status, const char *sentence);
+weft_status __wrap_job_fail_all(struct weft_job *job, weft_status status, const char *sentence)
+{
+    assert_ptr_equal(job, &ops.job);
+    called("fail_all", " %s", sentence);
+    return status;
+}
+
 weft_status __wrap_coll_begin(const char *function, struct weft_team *team,
                               enum box_operation operation, int root, uint64_t bytes,
                               uint64_t detail, uint64_t *phase);

@@ -245,7 +245,9 @@ static void wrong_collects_are_refused(void **state)
     assert_calls(WEFT_ERR_RANGE, "begin weft_collect -1 0 0; shares 16; ",
                  weft_collect(&ops.team, own, source, 8));
     no_memory = true;
-    assert_calls(WEFT_ERR_NO_MEMORY, "begin weft_collect -1 0 0; ",
+    assert_calls(WEFT_ERR_NO_MEMORY,
+                 "begin weft_collect -1 0 0; "
+                 "fail_all weft_collect: no private memory for 3 sizes; ",
                  weft_collect(&ops.team, own, source, 8));
 }
 

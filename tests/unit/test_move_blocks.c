@@ -98,7 +98,10 @@ static void blocks_of_nodes_go_by_node(void **state)
                  "114:57 100; ",
                  weft_fcollect(&ops.team, own + TO, source, 57));
     no_memory = true;
-    assert_int_equal(weft_fcollect(&ops.team, own + TO, source, 57), WEFT_ERR_NO_MEMORY);
+    assert_calls(WEFT_ERR_NO_MEMORY,
+                 "begin weft_fcollect -1 57 0; place dst 171; "
+                 "fail_all weft_fcollect: no private memory for 3 sizes; ",
+                 weft_fcollect(&ops.team, own + TO, source, 57));
     no_memory = false;
     fails = "nodes_collect";
     assert_int_equal(weft_fcollect(&ops.team, own + TO, source, 57), WEFT_ERR_SYSTEM);
