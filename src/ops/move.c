@@ -222,15 +222,17 @@ static weft_status collect_from_gpu(struct weft_team *team, struct place to, voi
     weft_status status =
         copy ? gpu_copy(team->job->gpu, 0, copy, src, bytes, GPU_DONE)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu bytes", bytes);
+    if (status) { /* the others wait for this member's part already */
+        free(copy);
+        return job_fail_all(team->job, status, base_last_error());
+    }
     if (team->nodes) {
-        status =
-            status ? status : coll_nodes_collect(team, BOX_OP_COLLECT, to, copy, at, sizes, phase);
+        status = coll_nodes_collect(team, BOX_OP_COLLECT, to, copy, at, sizes, phase);
         free(copy);
         return status;
     }
     to.offset += before;
-    if (!status)
-        status = push_to_all(team, to, copy, bytes, phase);
+    status = push_to_all(team, to, copy, bytes, phase);
     if (!status)
         memcpy((char *)dst + before, copy, bytes);
     free(copy);

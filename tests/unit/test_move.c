@@ -322,7 +322,9 @@ static void a_collect_out_of_gpu_memory_goes_through_a_copy(void **state)
         "0:7 7:13 20:20 100; ",
         weft_collect(&ops.team, own, gpu, 13));
     fails = "copy";
-    assert_calls(WEFT_ERR_SYSTEM, "begin weft_collect -1 0 0; shares 16; place dst 40; copy 13; ",
+    assert_calls(WEFT_ERR_SYSTEM,
+                 "begin weft_collect -1 0 0; shares 16; place dst 40; copy 13; "
+                 "fail_all copy fails; ",
                  weft_collect(&ops.team, own, gpu, 13));
     fails = NULL;
     assert_calls(WEFT_OK,
