@@ -43,7 +43,7 @@ static size_t bytes_of(int member)
 /* What a member has there. */
 static const char *source_of(int member, size_t at)
 {
-    static char pattern[(6 << 20) + MOST_MEMBERS * 4099];
+    static char pattern[(9 << 20) + MOST_MEMBERS * 4099];
     uint32_t random = 1;
     for (size_t i = 0; i < sizeof pattern && !pattern[5]; i++) {
         random = random * 1664525 + 1013904223;

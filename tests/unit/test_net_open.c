@@ -41,7 +41,7 @@ static struct {
     struct fi_info *freed_infos[4];
     int name_errors[NICS];
     bool no_random;
-    weft_status serve, post, agree[3], gather, start;
+    weft_status serve, post, agree[8], gather, start;
     int agreed, posts, posts_by_rail[NICS], messages_left;
     int inserted[PES * NICS], inserts; /* what fi_av_insert returns */
     struct {
