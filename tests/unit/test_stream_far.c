@@ -177,7 +177,7 @@ void *__real_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes)
 {
-    static void *known[256]; /* what stays for good on purpose is no leak to a sanitizer */
+    static void *volatile known[256]; /* what stays for good on purpose is no leak to a sanitizer */
     static unsigned next;
     void *block = beneath.calloc_left-- ? __real_calloc(n, bytes) : NULL;
     beneath.blocks += block != NULL;
