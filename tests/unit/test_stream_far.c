@@ -177,12 +177,12 @@ void *__real_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes)
 {
-    static void *volatile known[256]; /* what stays for good on purpose is no leak to a sanitizer */
+    static void *known[256]; /* what stays for good on purpose is no leak to a sanitizer */
     static unsigned next;
-    void *block = beneath.calloc_left-- ? __real_calloc(n, bytes) : NULL;
-    beneath.blocks += block != NULL;
-    known[next++ % 256] = block;
-    return block;
+    void **place = &known[next++ % 256];
+    *place = beneath.calloc_left-- ? __real_calloc(n, bytes) : NULL;
+    beneath.blocks += *place != NULL;
+    return *place;
 }
 
 void __real_free(void *block);
