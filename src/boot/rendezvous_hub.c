@@ -86,7 +86,8 @@ static void drop(struct hub *hub, int i, const char *why)
     hub->deaf = false;
 }
 
-/* The connection that has had the most time. Dropping one moves the last to its place, so the order tells nothing. */
+/* The connection that has had the most time. drop() moves the last one to the place of the dropped
+ * one, so the places are not in the order of arrival. */
 static int find_oldest(const struct hub *hub)
 {
     int oldest = 0;

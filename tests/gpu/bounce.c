@@ -26,7 +26,7 @@ static void make_bytes(unsigned char *data, size_t bytes, unsigned seed)
     }
 }
 
-/* And nothing beside it. */
+/* And nothing next to it. */
 static void one_size(size_t lead, size_t host_lead, size_t bytes, bool by_put)
 {
     unsigned char *sent = malloc(bytes + 64), *came = calloc(1, bytes + 128);

@@ -152,7 +152,7 @@ static void one_copy(size_t lead, size_t bytes, unsigned seed)
     OK(weft_copy_flush(job, gpu + lead));
     engine_out(whole, gpu);
     CHECK(memcmp(whole + lead, sent, bytes) == 0);
-    for (size_t i = 1; i <= 64; i++) /* and nothing beside it */
+    for (size_t i = 1; i <= 64; i++) /* and nothing next to it */
         CHECK((lead < i || whole[lead - i] == 0xa5) && whole[lead + bytes + i - 1] == 0xa5);
     memset(came, 0x5a, bytes + 64);
     OK(weft_copy_from(job, came, gpu + lead, bytes));

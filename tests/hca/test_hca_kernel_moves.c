@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel of the engine moves and changes: each byte once, by the widest accesses that
- * alignment allows, and nothing beside it, at all offsets, lengths and numbers of threads. */
+ * alignment allows, and nothing next to it, at all offsets, lengths and numbers of threads. */
 #include "kernel.h"
 
 static int setup(void **state)

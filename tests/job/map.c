@@ -28,7 +28,7 @@ static void fill(unsigned char *to, size_t bytes, unsigned seed)
         to[i] = byte_of(i, seed);
 }
 
-/* What is stored through a mapping of the next PE's memory is there, and nothing beside it. */
+/* What is stored through a mapping of the next PE's memory is there, and nothing next to it. */
 static void mappings(void)
 {
     for (unsigned round = 0; round < 20; round++) {

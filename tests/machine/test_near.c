@@ -212,7 +212,7 @@ static void apart(void **state)
     cpus.numas |= (uint64_t)1 << 63 | 1;
     assert_int_equal(net_near(&cpus, &(struct net_place){"", 63}), NET_NEAR_NODE);
     assert_int_equal(net_near(&cpus, &(struct net_place){"", 64}), NET_NEAR_UNKNOWN);
-    cpus.numas = 0; /* not told */
+    cpus.numas = 0; /* unknown */
     assert_int_equal(net_near(&cpus, &(struct net_place){"", 0}), NET_NEAR_UNKNOWN);
 }
 

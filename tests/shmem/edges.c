@@ -84,7 +84,7 @@ static void interleaved(void)
     shmem_free(there);
 }
 
-/* Every small size at every small misalignment; nothing beside it changes. */
+/* Every small size at every small misalignment; nothing next to it changes. */
 static void odd_sizes(void)
 {
     enum { ROOM = 96 };

@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-/* What the PEs tell each other, as ops/alloc.c has it. */
+/* What the PEs exchange, as ops/alloc.c has it. */
 struct request {
     uint64_t operation, bytes, align, offset, kind;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phases and packets between the members of a team, barrier and sync: who tells whom in which
+/* Phases and packets between the members of a team, barrier and sync: who notifies whom in which
  * order, what is put where a mailbox cannot be stored to, and what members that call differently
  * are told. */
 #include <setjmp.h>

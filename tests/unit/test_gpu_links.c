@@ -24,7 +24,7 @@ static int to[GPUS]
              [LINKS]; /* of each link: 0 = inactive, SWITCH + 100, NOBODY, else the peer + 1 */
 static int opened, closed, asked;
 static bool no_nvml, left_out[8]; /* functions that NVML lacks */
-static int failing, hidden; /* GPUs of which the driver tells no place, NVML nothing; -1 = none */
+static int failing, hidden; /* GPUs whose place the driver, or NVML, does not report; -1 = none */
 
 static CUresult device_get(CUdevice *device, int ordinal)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PEs that are threads, by one thread of the test: while one PE waits, the other one does its
- * step. What is locked, made and freed how often, and what is told when a step fails. */
+ * step. What is locked, made and freed how often, and what is reported when a step fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

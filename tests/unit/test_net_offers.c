@@ -172,7 +172,7 @@ weft_status __wrap_net_take(const struct path_world *world, const struct fabric 
     return WEFT_OK;
 }
 
-/* ---------------------------------------------------------------------- what the kernel tells */
+/* ---------------------------------------------------------------------- what it reports */
 
 static unsigned long long free_blocks;
 static int room_error;
@@ -199,7 +199,7 @@ bool __wrap_net_is_down(const char *root, const char *name)
     return strcmp(name, "eth9") == 0;
 }
 
-/* The type of an interface as sysfs tells it; NULL: it has none. */
+/* The type of an interface that sysfs reports; NULL: none. */
 static const char *link_type;
 static int files_open;
 FILE *__real_fopen(const char *path, const char *mode);

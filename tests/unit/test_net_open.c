@@ -205,7 +205,7 @@ weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
     return status ? status : all;
 }
 
-/* How PEs 0 and 2 are reached; of each as this PE tells it. */
+/* How PEs 0 and 2 are reached; of each as this PE reports it. */
 static struct {
     uint8_t key[SIPHASH_KEY_BYTES];
     int32_t count;
@@ -376,7 +376,7 @@ static void what_was_taken_is_opened(void **context)
     assert_int_equal(o.open_count, NICS);
     assert_int_equal(o.freed, NICS);
     assert_string_equal(net->gpu_lacks, "");
-    /* What others are told. */
+    /* What the others get. */
     assert_int_equal(told.count, NICS);
     assert_int_equal(told.key[0], 0x11);
     assert_int_equal(told.key[SIPHASH_KEY_BYTES - 1], 0x11);
@@ -566,7 +566,7 @@ static void a_nic_leads_to_one_of_its_network(void **context)
     assert_int_equal(net->peers[2].address[1], FI_ADDR_NOTAVAIL);
     assert_int_equal(o.inserts, 5);
     finish(NULL);
-    /* Networks that are not told reach all. */
+    /* A network that is not named reaches all. */
     prepare(NULL);
     taken.network[1] = 0;
     all[0].rail[0].network = all[0].rail[1].network = 99;
