@@ -72,12 +72,6 @@ typedef union CUstreamBatchMemOpParams_union {
     uint64_t pad[6];
 } CUstreamBatchMemOpParams;
 
-typedef struct CUmemcpyAttributes_st {
-    int srcAccessOrder;
-    CUmemLocation srcLocHint, dstLocHint;
-    unsigned flags;
-} CUmemcpyAttributes;
-
 /* X(name, value): every constant of the driver API that is used. */
 #define CUDA_CONSTANTS(X)                                                                          \
     X(CUDA_SUCCESS, 0)                                                                             \
@@ -150,8 +144,6 @@ typedef struct CUmemcpyAttributes_st {
     X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                                      \
     X(CU_STREAM_CAPTURE_MODE_RELAXED, 2)                                                           \
     X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                                                          \
-    X(CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, 1)                                                        \
-    X(CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE, 1)                                               \
     X(CU_STREAM_WRITE_VALUE_DEFAULT, 0)                                                            \
     X(CU_STREAM_MEM_OP_WRITE_VALUE_32, 2)                                                          \
     X(CU_STREAM_MEM_OP_WRITE_VALUE_64, 5)                                                          \
@@ -250,11 +242,6 @@ enum cuda_constant {
     X(MemcpyAsync, ("cuMemcpyAsync"), 0,                                                           \
       (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream),                           \
       (to, from, bytes, stream))                                                                   \
-    X(MemcpyBatchAsync, ("cuMemcpyBatchAsync"), 1,                                                 \
-      (CUdeviceptr * to, CUdeviceptr * from, size_t * bytes, size_t count,                         \
-       CUmemcpyAttributes * attributes, size_t * first_of, size_t attribute_count,                 \
-       size_t * failed, CUstream stream),                                                          \
-      (to, from, bytes, count, attributes, first_of, attribute_count, failed, stream))             \
     X(MemcpyHtoD, ("cuMemcpyHtoD_v2"), 1, (CUdeviceptr to, const void *from, size_t bytes),        \
       (to, from, bytes))                                                                           \
     X(MemcpyDtoH, ("cuMemcpyDtoH_v2"), 1, (void *to, CUdeviceptr from, size_t bytes),              \

@@ -45,7 +45,7 @@ WEFT_DEVICE void combine_range(const struct round *r, struct weft_dev_how h, uin
     uint64_t step = (uint64_t)r->threads * element;
     for (uint64_t at = begin + (uint64_t)r->rank * element; at < end;
          at += (uint64_t)unroll * step) {
-        struct weft_dev_vec16 v[WEFT_DEV_UNROLL];
+        struct weft_dev_vec16 v[WEFT_DEV_UNROLL], nothing = {0, 0};
         struct weft_dev_wide acc[WEFT_DEV_UNROLL];
         int i = 0;
         do {
@@ -53,9 +53,10 @@ WEFT_DEVICE void combine_range(const struct round *r, struct weft_dev_how h, uin
             WEFT_UNROLL
             for (int u = 0; u < unroll; u++) {
                 uint64_t place = at + (uint64_t)u * step;
-                place = place < end ? place : at;
-                v[u] = element == 16 ? weft_dev_load_vec16_relaxed(from + place)
-                                     : weft_dev_element_load(from + place, element);
+                v[u] = nothing;
+                if (place < end)
+                    v[u] = element == 16 ? weft_dev_load_vec16_relaxed(from + place)
+                                         : weft_dev_element_load(from + place, element);
             }
             struct weft_dev_how here = how_for(r, h, i);
             WEFT_UNROLL
@@ -148,7 +149,7 @@ WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, double *fa
     round_end(&r, c->everywhere);
 }
 
-KERNEL weft_coll_combine(struct coll_call call)
+KERNEL_OF_512 weft_coll_combine(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
     combine(&call, shared, 0, 0);

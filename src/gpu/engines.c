@@ -2,7 +2,6 @@
 /* See engines.h. */
 #include "gpu/engines.h"
 
-#include "base/log.h"
 #include "base/status.h"
 #include "gpu/lane.h"
 
@@ -30,51 +29,6 @@ void gpu_engines_close(struct gpu_engines *engines, struct gpu *gpu)
     }
     pthread_mutex_destroy(&engines->lock);
 }
-
-/* ------------------------------------------------------------------------------------ a batch */
-
-/* The default stream takes no batch. */
-static bool takes_batch(const struct gpu_engines *engines, const struct gpu *gpu, CUstream stream)
-{
-    return gpu->cuda.MemcpyBatchAsync && !engines->no_batch && (uintptr_t)stream > 2;
-}
-
-/* *taken false: it is to be done in another way. A copy must not cross a registration, so there may be more of them
- * than were asked for. */
-static weft_status copy_batch(struct gpu_engines *engines, struct gpu *gpu, CUstream stream,
-                              const struct gpu_engine_copy *copies, int n, bool *taken)
-{
-    enum { MOST = 2 * GPU_ENGINE_COPIES };
-    CUdeviceptr to[MOST], from[MOST];
-    size_t bytes[MOST], first_of = 0, failed = 0;
-    int count = 0;
-    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
-                                     .flags = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE};
-    *taken = false;
-    for (int i = 0; i < n; i++)
-        for (size_t at = 0; at < copies[i].bytes; at += bytes[count++]) {
-            if (count == MOST)
-                return WEFT_OK;
-            char *dst = (char *)copies[i].dst + at;
-            const char *src = (const char *)copies[i].src + at;
-            to[count] = (uintptr_t)dst;
-            from[count] = (uintptr_t)src;
-            bytes[count] = gpu_pin_run(gpu, src, gpu_pin_run(gpu, dst, copies[i].bytes - at));
-        }
-    CUresult result = gpu->cuda.MemcpyBatchAsync(to, from, bytes, (size_t)count, &attributes,
-                                                 &first_of, 1, &failed, stream);
-    if (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE) {
-        engines->no_batch = true; /* nothing of it has begun */
-        log_debug("GPU %d: the driver takes no batch of %d copies (%d); streams of their own serve",
-                  gpu->device.ordinal, count, result);
-        return WEFT_OK;
-    }
-    *taken = true;
-    return result ? cuda_fail(&gpu->cuda, result, "cuMemcpyBatchAsync of %d copies", count)
-                  : WEFT_OK;
-}
-
-/* -------------------------------------------------------------------- streams of the library's */
 
 static int capture_of(const struct gpu *gpu, CUstream stream, uint64_t *id)
 {
@@ -177,12 +131,8 @@ static weft_status copy_locked(struct gpu_engines *engines, struct gpu *gpu, CUs
                                int order, const struct gpu_engine_copy *copies, int n)
 {
     uint64_t id = 0;
-    bool captured = capture_of(gpu, stream, &id) != CU_STREAM_CAPTURE_STATUS_NONE, taken = false;
+    bool captured = capture_of(gpu, stream, &id) != CU_STREAM_CAPTURE_STATUS_NONE;
     weft_status status = WEFT_OK;
-    if (n > 1 && !captured && takes_batch(engines, gpu, stream))
-        status = copy_batch(engines, gpu, stream, copies, n, &taken);
-    if (taken || status)
-        return status;
     struct gpu_engine_set *set = n > 1 ? set_of(engines, gpu, order, captured, id) : NULL;
     if (set) {
         status = copy_forked(set, gpu, stream, copies, n);

@@ -21,7 +21,7 @@
     X(one_trip_us, 4.0, 0.05, 1e5)                                                                 \
     X(two_trips_us, 4.5, 0.05, 1e5)                                                                \
     X(push_us, 5.4, 0.05, 1e5)                                                                     \
-    X(combine_us, 7.2, 0.05, 1e5)                                                                  \
+    X(combine_us, 6.8, 0.05, 1e5)                                                                  \
     X(spread_us, 9.4, 0.05, 1e5)                                                                   \
     X(packets_gbps, 73.5, 1e-3, 1e5)                                                               \
     X(lines_us, 3.5, 0.05, 1e5)                                                                    \

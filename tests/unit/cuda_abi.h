@@ -16,8 +16,6 @@
     X(offsetof(CUmemAllocationProp, win32HandleMetaData))                                          \
     X(offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable))                              \
     X(sizeof(CUipcMemHandle))                                                                      \
-    X(sizeof(CUmemcpyAttributes))                                                                  \
-    X(offsetof(CUmemcpyAttributes, flags))                                                         \
     X(sizeof(CUmemAccessDesc))                                                                     \
     X(sizeof(CUstreamBatchMemOpParams))                                                            \
     X(offsetof(CUstreamBatchMemOpParams, writeValue.address))                                      \

@@ -3,15 +3,6 @@
  * text by the build, since both headers define them. */
 #include <cuda.h>
 
-#if CUDA_VERSION < 12080 /* it knows no batches of copies: nothing to compare with */
-typedef struct {
-    int order;
-    CUmemLocation source, destination;
-    unsigned flags;
-} CUmemcpyAttributes;
-#define CU_MEMCPY_SRC_ACCESS_ORDER_STREAM          1
-#define CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE 1
-#endif
 #if CUDA_VERSION < 13000
 #define CU_JIT_SPLIT_COMPILE 34
 #endif

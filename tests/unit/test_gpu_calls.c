@@ -28,7 +28,6 @@ static int made;                       /* handles given out */
 static int entered;                    /* contexts pushed and not popped */
 static CUresult queries[MOST_QUERIES]; /* what the next queries answer, then CUDA_SUCCESS */
 static int asked;
-static CUresult batch_answer;
 static uint64_t capture;      /* of the stream of the program: 0 none */
 static uint64_t taken_by[64]; /* the capture that a stream made here is part of */
 static bool locked_out;       /* no context can be pushed */
@@ -176,20 +175,6 @@ static CUresult event_query(CUevent event)
     return answer();
 }
 
-static CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
-                      CUmemcpyAttributes *attributes, size_t *first_of, size_t attribute_count,
-                      size_t *failed, CUstream stream)
-{
-    note("B%d: ", number(stream));
-    for (size_t i = 0; i < count; i++) {
-        assert_int_equal(to[i] - (uintptr_t)dst, from[i] - (uintptr_t)src);
-        note("%zu+%zu ", (size_t)(to[i] - (uintptr_t)dst), bytes[i]);
-    }
-    assert_int_equal(attribute_count, 1);
-    assert_int_equal(*first_of, 0);
-    return batch_answer;
-}
-
 static CUresult capture_info(CUstream stream, int *status, uint64_t *id, void *graph, void *nodes,
                              size_t *node_count)
 {
@@ -286,7 +271,6 @@ static int set_up(void **state)
     locked_out = bounces = false;
     bounce_asked = 0;
     bounce_status = WEFT_OK;
-    batch_answer = CUDA_SUCCESS;
     memset(taken_by, 0, sizeof taken_by);
     forget();
     for (int g = 0; g < GPUS; g++) {
@@ -301,7 +285,6 @@ static int set_up(void **state)
         gpus[g].cuda.StreamCreate = stream_create;
         gpus[g].cuda.StreamDestroy = stream_destroy;
         gpus[g].cuda.StreamQuery = stream_query;
-        gpus[g].cuda.MemcpyBatchAsync = batch;
         gpus[g].cuda.StreamGetCaptureInfo = capture_info;
         gpus[g].cuda.StreamIsCapturing = is_capturing;
         gpus[g].cuda.StreamWriteValue64 = write_64;
@@ -552,41 +535,18 @@ static weft_status copy_by_engines(int order, int n)
     return gpu_engines_copy(&engines, gpu, own, order, copies, n);
 }
 
-static void copies_are_a_batch_where_the_driver_takes_one(void **state)
+static void one_copy_stays_on_the_stream(void **state)
 {
     assert_int_equal(copy_by_engines(0, 1), WEFT_OK);
     expect("C7:0+100 ");
-    assert_int_equal(copy_by_engines(0, 3), WEFT_OK);
-    expect("B7: 0+100 1000+101 2000+102 ");
-    batch_answer = ERROR; /* it may have begun: not once more */
-    assert_int_equal(copy_by_engines(0, 2), WEFT_ERR_SYSTEM);
-    expect("B7: 0+100 1000+101 ");
-    for (int refusal = 0; refusal < 2; refusal++) {
-        batch_answer = refusal ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-        engines.no_batch = false;
-        assert_int_equal(copy_by_engines(refusal, 2), WEFT_OK);
-        assert_non_null(strstr(text, "B7: 0+100 1000+101 E E S R"));
-        forget();
-        assert_int_equal(copy_by_engines(refusal, 2), WEFT_OK);
-        assert_null(strchr(text, 'B'));
-        assert_non_null(strstr(text, "C7:0+100 "));
-        forget();
-    }
-}
-
-/* The default stream, in its three forms, takes none. */
-static void default_streams_have_no_batch(void **state)
-{
-    for (uintptr_t stream = 0; stream < 4; stream++) {
-        assert_int_equal(gpu_engines_copy(&engines, gpu, (CUstream)stream, 0, copies, 2), WEFT_OK);
-        assert_int_equal(strchr(text, 'B') != NULL, stream == 3);
-        forget();
-    }
+    assert_int_equal(streams, 0);
+    fail_at = 1;
+    assert_int_equal(copy_by_engines(0, 1), WEFT_ERR_SYSTEM);
+    expect("C7:0+100 ");
 }
 
 static void copies_fork_and_join(void **state)
 {
-    gpu->cuda.MemcpyBatchAsync = NULL;
     assert_int_equal(copy_by_engines(5, 3), WEFT_OK);
     expect("E E S E S R200@7 W402<200 W404<200 C402:1000+101 C404:2000+102 C7:0+100 "
            "R201@402 W7<201 R203@404 W7<203 ");
@@ -600,7 +560,6 @@ static void copies_fork_and_join(void **state)
 /* More copies than streams: they take turns. */
 static void many_copies_take_turns(void **state)
 {
-    gpu->cuda.MemcpyBatchAsync = NULL;
     assert_int_equal(copy_by_engines(1, 18), WEFT_OK);
     assert_int_equal(streams, GPU_ENGINE_STREAMS);
     int first = number(engines.sets[0].stream[0]), last = number(engines.sets[0].stream[14]);
@@ -612,7 +571,6 @@ static void many_copies_take_turns(void **state)
 
 static void a_full_table_of_orders_is_no_error(void **state)
 {
-    gpu->cuda.MemcpyBatchAsync = NULL;
     for (int order = 0; order < GPU_ENGINE_SETS; order++)
         assert_int_equal(copy_by_engines(order, 2), WEFT_OK);
     forget();
@@ -631,7 +589,7 @@ static void a_full_table_of_orders_is_no_error(void **state)
 static void captures_have_their_own_streams(void **state)
 {
     capture = 9;
-    assert_int_equal(copy_by_engines(3, 2), WEFT_OK); /* no batch in a capture */
+    assert_int_equal(copy_by_engines(3, 2), WEFT_OK);
     expect("E E S R200@7 W402<200 C402:1000+101 C7:0+100 R201@402 W7<201 ");
     taken_by[2] = 9;
     assert_int_equal(copy_by_engines(3, 2), WEFT_OK);
@@ -646,7 +604,6 @@ static void captures_have_their_own_streams(void **state)
     expect("R200@7 W402<200 C402:1000+101 C7:0+100 R201@402 W7<201 ");
     taken_by[2] = 11;
     capture = 0;
-    engines.no_batch = true;
     assert_int_equal(copy_by_engines(3, 2), WEFT_OK); /* outside of any */
     expect("E E S R206@7 W408<206 C408:1000+101 C7:0+100 R207@408 W7<207 ");
     capture = 12; /* a driver that does not say which capture it is */
@@ -657,7 +614,6 @@ static void captures_have_their_own_streams(void **state)
 
 static void a_fork_that_fails_is_over_on_return(void **state)
 {
-    gpu->cuda.MemcpyBatchAsync = NULL;
     for (int captured = 0; captured < 2; captured++) {
         capture = captured ? 4 : 0;
         assert_int_equal(copy_by_engines(captured, 3), WEFT_OK);
@@ -683,24 +639,6 @@ static void a_fork_that_fails_is_over_on_return(void **state)
         queries[0] = queries[1] = ERROR;
         assert_int_equal(copy_by_engines(captured, 3), WEFT_ERR_SYSTEM);
         assert_non_null(strstr(base_last_error(), "cuMemcpyAsync of 102 bytes"));
-    }
-}
-
-/* More pieces than a batch has room for go by streams. */
-static void a_batch_has_a_limit(void **state)
-{
-    enum { MOST = 2 * GPU_ENGINE_COPIES };
-    gpu->pins = (struct gpu_pins){.slots = dst, .stride = 65536, .slot_count = 1, .count = 48};
-    for (size_t i = 0; i < 48; i++)
-        gpu->pins.ends[i] = 1000 * (i + 1);
-    for (int more = 0; more < 2; more++) { /* 43 pieces each of three, and one or two */
-        for (int i = 0; i < 3; i++)
-            copies[i] = (struct gpu_engine_copy){dst, src, 43000};
-        copies[3] = (struct gpu_engine_copy){dst + 43000, src + 43000, 1000 + (size_t)more};
-        assert_int_equal(copy_by_engines(0, 4), WEFT_OK);
-        assert_int_equal(strchr(text, 'B') != NULL, more == 0);
-        assert_int_equal(strchr(text, 'R') != NULL, more == 1);
-        forget();
     }
 }
 
@@ -919,7 +857,8 @@ static void copies_end_where_a_registration_does(void **state)
     copies[1] = (struct gpu_engine_copy){dst + 6000, src + 6000, 30};
     gpu_engines_open(&engines);
     assert_int_equal(copy_by_engines(0, 2), WEFT_OK);
-    expect("B7: 4990+10 5000+10 6000+30 ");
+    expect("E E S R200@7 W402<200 C402:6000+30 C7:4990+10 C7:5000+10 R201@402 W7<201 ");
+    close_engines(NULL);
 }
 
 /* ------------------------------------------------------------------------------------ events */
@@ -1287,14 +1226,12 @@ int main(void)
         TEST(a_part_that_fails_ends_the_copy),
         TEST(several_ways_are_wanted_or_not),
         TEST(large_copies_to_a_peer_are_dealt_out),
-        ENGINES(copies_are_a_batch_where_the_driver_takes_one),
-        ENGINES(default_streams_have_no_batch),
+        ENGINES(one_copy_stays_on_the_stream),
         ENGINES(copies_fork_and_join),
         ENGINES(many_copies_take_turns),
         ENGINES(a_full_table_of_orders_is_no_error),
         ENGINES(captures_have_their_own_streams),
         ENGINES(a_fork_that_fails_is_over_on_return),
-        ENGINES(a_batch_has_a_limit),
         TEST(large_copies_take_all_streams),
         TEST(a_copy_that_fails_is_told),
         TEST(without_a_context_nothing_is_done),
