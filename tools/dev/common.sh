@@ -70,17 +70,21 @@ folder_of() {
 
 # configure PRESET [option of cmake ...]: with the tests where what they need is here; ./dev test sees to that.
 configure() {
-    local preset=$1 compiler=cc testing=OFF launcher= kernels=ON nvcc_flags=
+    local preset=$1 compiler=cc testing=OFF launcher= kernels=ON
+    local nvcc=(-UWEFT_NVCC_FLAGS -UWEFT_GPU_ARCHITECTURES -UWEFT_CUDA_GENCODE)
     shift
     ! pkg-config --exists cmocka || testing=ON
     [ "$preset" != clang ] || compiler=clang
     ! command -v ccache >/dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
-    # Where no GPU runs them, a few programs show that kernels compile; ./dev long compiles all.
+    # Where no GPU runs them, a few programs show that kernels compile, and ./dev test assembles the library's alone, for
+    # one architecture; ./dev long compiles all.
     [ -e /dev/nvidiactl ] || [ -n "${all_kernels:-}" ] || kernels=OFF
-    [ $kernels = ON ] || [ -z "${quick_kernels:-}" ] || nvcc_flags='-Xcicc;-O1;-Xptxas;-O0'
+    [ $kernels = ON ] || [ -z "${quick_kernels:-}" ] ||
+        nvcc=('-DWEFT_NVCC_FLAGS=-Xcicc;-O1;-Xptxas;-O0' -DWEFT_GPU_ARCHITECTURES=90
+            -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75)
     cmake --preset "$preset" -DBUILD_TESTING=$testing -DWEFT_ALL_KERNELS=$kernels $launcher \
         -DWEFT_WERROR="$(werror "$preset" "$compiler")" -DWEFT_RUN_ONLY=OFF -DWEFT_PLAIN= \
-        -DWEFT_NVCC_FLAGS="$nvcc_flags" "$@"
+        "${nvcc[@]}" "$@"
 }
 
 # build PRESET TARGET...
