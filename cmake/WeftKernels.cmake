@@ -37,7 +37,7 @@ function(_weft_cuda_object target file)
   add_custom_command(OUTPUT ${object} DEPENDS ${source} DEPFILE ${object}.d VERBATIM
     COMMAND_EXPAND_LISTS COMMENT "Building CUDA half of ${file}"
     COMMAND ${WEFT_NVCC} -x cu -c ${source} -o ${object} -MD -MF ${object}.d -MT ${object}
-            -std=c++17 -O3 -lineinfo ${WEFT_CUDA_GENCODE} ${WEFT_NVCC_FLAGS}
+            -std=c++17 -O3 -lineinfo -Xfatbin=-compress-all ${WEFT_CUDA_GENCODE} ${WEFT_NVCC_FLAGS}
             "$<TARGET_PROPERTY:${target},WEFT_NVCC_OPTIONS>"
             -Xcompiler=-fPIC,-fno-exceptions,-fno-threadsafe-statics
             "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
