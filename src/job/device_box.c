@@ -4,7 +4,7 @@
 
 #include "base/type_names.h"
 #include "gpu/coll_kernels.h"
-#include "path/gda_error.h"
+#include "path/gda/error.h"
 
 #include <stdio.h>
 #include <string.h>

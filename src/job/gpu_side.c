@@ -4,7 +4,7 @@
 #include "boot/agree.h"
 #include "gpu/gpu.h"
 #include "job/device_state.h"
-#include "path/relay.h"
+#include "path/local/relay.h"
 
 #include "base/log.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of weft_file.h for one file of one PE: checks of what the program gives, and the memory that it
- * means, found as for a put. How bytes move is known below (src/path/file.h). */
+ * means, found as for a put. How bytes move is known below (src/file/file.h). */
 #include "ops/file.h"
 
 #include "base/crc32c.h"

@@ -4,7 +4,7 @@
 #define WEFT_OPS_FILE_H
 
 #include "ops/access.h"
-#include "path/file.h"
+#include "file/file.h"
 
 struct weft_file {
     struct weft_job *job;

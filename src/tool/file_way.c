@@ -2,7 +2,7 @@
 /* See file_way.h. */
 #include "tool/file_way.h"
 
-#include "path/file.h"
+#include "file/file.h"
 
 weft_status tool_file_way(const char *path, bool with_gpu, weft_file_info *info)
 {

@@ -82,7 +82,7 @@ static bool has_reads(const struct fid_ep *endpoint)
     return false;
 }
 
-/* What it is shown as does not die of that (src/path/net_rails.c). */
+/* What it is shown as does not die of that (src/path/net/rails.c). */
 bool end_reads(const struct fid_ep *endpoint, const struct fi_ops_cq *real, struct fid_cq *queue)
 {
     time_t until = time(NULL) + LIMIT_S;

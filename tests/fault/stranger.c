@@ -15,7 +15,7 @@
  *   stranger all      all of them, one after another, by one process
  */
 #include "../job/job.h"
-#include "path/net_wire.h"
+#include "path/net/wire.h"
 
 #include <dirent.h>
 #include <rdma/fabric.h>

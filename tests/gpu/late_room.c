@@ -4,7 +4,7 @@
  * any more must not be what a quiet waits for. */
 #include "gpu_test.h"
 
-#include "path/net_stage.h"
+#include "path/net/stage.h"
 
 #include <stdatomic.h>
 #include <unistd.h>

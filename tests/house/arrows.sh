@@ -11,7 +11,7 @@ source=$1 objects=${2:-}
 cd "$source"
 
 # From the ground up. Rooms in one word, split by "=", are beside each other: neither includes the other.
-order='base driver machine=boot memory box gpu path proxy job ops shmem=nvshmem tool'
+order='base driver machine=boot memory box gpu path proxy job file ops shmem=nvshmem tool'
 may_export='ops shmem nvshmem'
 failed=0
 

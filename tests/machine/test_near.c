@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "machine/routes.h"
-#include "path/net_near.h"
-#include "path/net_pick.h"
+#include "path/net/near.h"
+#include "path/net/pick.h"
 
 /* -------------------------------------------------------------------------------- recorded machines */
 

@@ -3,7 +3,7 @@
 #ifndef WEFT_TESTS_FILE_CUTS_H
 #define WEFT_TESTS_FILE_CUTS_H
 
-#include "path/file_plan.h"
+#include "file/plan.h"
 
 /* NULL, or what is wrong. *count: how many pieces. */
 static inline const char *wrong_cut(const struct file_shape *s, const struct file_cut *c, size_t at)

@@ -12,7 +12,7 @@
 
 #include "tests/unit/held_locks.h"
 
-#include "path/file_engine.h"
+#include "file/engine.h"
 
 #include "base/status.h"
 

@@ -4,7 +4,7 @@
 #ifndef WEFT_TESTS_FILE_PIECE_H
 #define WEFT_TESTS_FILE_PIECE_H
 
-#include "path/file_engine.h"
+#include "file/engine.h"
 
 #include "base/status.h"
 

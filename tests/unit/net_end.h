@@ -4,8 +4,8 @@
 #ifndef WEFT_TESTS_NET_END_H
 #define WEFT_TESTS_NET_END_H
 
-#include "path/net_hmem.h"
-#include "path/net_stripe.h"
+#include "path/net/hmem.h"
+#include "path/net/stripe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "gpu/gpu.h"
-#include "path/net_stage.h"
+#include "path/net/stage.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

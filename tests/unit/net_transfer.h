@@ -10,7 +10,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "gpu/gpu.h"
-#include "path/net_stage.h"
+#include "path/net/stage.h"
 #include "unit/callocs.h"
 
 #include <setjmp.h>

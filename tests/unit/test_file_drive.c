@@ -2,7 +2,7 @@
 /* The driver of a file's engine over a queue and a clock that the test has in its hands: limits of time, failures of
  * requests and of the queue, and which requests are measured to be the quickest. And what a program may ask for, and
  * what a file lies on. */
-#include "path/file.h"
+#include "file/file.h"
 
 #include "base/config.h"
 #include "base/status.h"

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "path/file.h"
+#include "file/file.h"
 #include "tests/job/file.h"
 
 enum { BYTES = 61 * 1000, OFFSET = 777, CHUNK = 8192, DEPTH = 3, SHORT = 100000, NEVER = -1 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a file over an operating system of the test's own: which descriptors are opened how, what keeps a file from
  * direct I/O, what it demands, and the calls around transfers. */
-#include "path/file.h"
+#include "file/file.h"
 
 #include "base/status.h"
 

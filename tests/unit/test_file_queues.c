@@ -2,7 +2,7 @@
 /* The queues of requests on a file, over an io_uring that the test answers for, and over threads that run when the test
  * says: what each request tells the kernel, what comes back in which order, who is woken, and what is given back. */
 #include "driver/uring.h"
-#include "path/file_threads.h"
+#include "file/threads.h"
 
 #include "base/status.h"
 

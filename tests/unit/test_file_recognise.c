@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a file lies on, by a kernel of the test's own: its list of mounts, its links to block devices, and their folders
  * are tables in memory. */
-#include "path/file.h"
+#include "file/file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "driver/uring.h"
-#include "path/file.h"
+#include "file/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

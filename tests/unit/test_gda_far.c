@@ -3,7 +3,7 @@
  * all that it waits for is complete, and no longer than until the queue fails. No device code runs here, so the
  * GPU's copies are written by the test. */
 #include "gpu/gpu.h"
-#include "path/gda.h"
+#include "path/gda/gda.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

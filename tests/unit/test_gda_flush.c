@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gets of the host into GPU memory over path gda, which quiet has to flush, where several threads use one context (finding
- * A7 for src/path/gda.c). The schedules are forced: what another thread does happens from within a flush. No adapter runs:
+ * A7 for src/path/gda/gda.c). The schedules are forced: what another thread does happens from within a flush. No adapter runs:
  * the test writes the completion. */
 #include "gpu/gpu.h"
-#include "path/gda.h"
+#include "path/gda/gda.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /* GPU memory over path gda: how it is registered, which keys PE 1 of two tells and takes, its queues in GPU memory and the
  * tables that device code reads. Host memory stands for the GPU's, and no adapter runs. */
 #include "gpu/gpu.h"
-#include "path/gda.h"
+#include "path/gda/gda.h"
 #include "unit/own_memory.h"
 
 #include "base/config.h"

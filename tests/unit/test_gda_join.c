@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a PE of path gda makes at two adapters, tells the other PEs and takes from what they tell: memory and its keys,
  * queues in their area, connections. Every call of the adapters' library can fail, and all that was made is undone. */
-#include "path/gda.h"
+#include "path/gda/gda.h"
 #include "unit/own_memory.h"
 
 #include "base/config.h"

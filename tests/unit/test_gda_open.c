@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which adapters a PE opens, keeps and closes for path gda, and what it says of the others: rows of devices, of
  * configuration and of what other PEs tell. No adapter is asked: the test says what each one lacks. */
-#include "path/gda.h"
+#include "path/gda/gda.h"
 
 #include "base/config.h"
 #include "base/status.h"
-#include "path/net_near.h"
+#include "path/net/near.h"
 
 #include <dlfcn.h>
 #include <errno.h>

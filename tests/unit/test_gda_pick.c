@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which adapters the PEs of a job take over path gda: rows of what each PE of some nodes could use, the nearest first, and
  * of what they take. An adapter is written as its name (a letter) and its nearness (0 is the nearest): "a0 b2". */
-#include "path/gda_pick.h"
+#include "path/gda/pick.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

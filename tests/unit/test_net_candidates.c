@@ -2,8 +2,8 @@
 /* What a PE tells others of the NICs that it could take, and what comes of the division: which
  * are kept, what is said of them, and when a crowd on one NIC is warned of. Distances and the
  * division are doubles. */
-#include "path/net_near.h"
-#include "path/net_offers.h"
+#include "path/net/near.h"
+#include "path/net/offers.h"
 
 #include "base/config.h"
 #include "base/log.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which provider and interface path net takes: rows of what libfabric offers, of what was asked for and
  * of what must come out, an offer or a part of the refusal. */
-#include "path/net_choose.h"
+#include "path/net/choose.h"
 
 #include "base/status.h"
 

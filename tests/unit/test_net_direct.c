@@ -2,7 +2,7 @@
 /* Remote accesses of path net whose NIC is closed while they wait for room in the provider's queue
  * (finding A11): they go by messages, and nothing is posted on the closed endpoint. And what is posted where
  * nothing fails. */
-#include "path/net_stripe.h"
+#include "path/net/stripe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

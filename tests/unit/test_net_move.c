@@ -3,7 +3,7 @@
  * have failed, and what goes again: at one end of path net with three NICs, by a clock of its own. */
 #include "unit/net_end.h"
 
-#include "path/net_stripe_piece.h"
+#include "path/net/stripe_piece.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

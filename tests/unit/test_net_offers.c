@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What libfabric is asked for, how its offers are described, and what PEs that compare them have
  * in common: an invented libfabric, and PE 1 of three. */
-#include "path/net_offers.h"
+#include "path/net/offers.h"
 
 #include "base/config.h"
 #include "base/status.h"
-#include "path/net_near.h"
+#include "path/net/near.h"
 #include "unit/callocs.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* Path net opens its NICs, tells peers how they are reached over each, and closes all of it in
  * an order in which nothing moves in memory that is gone: PE 1 of three with two NICs; what
  * opens them are doubles. */
-#include "path/net_hmem.h"
-#include "path/net_stripe.h"
+#include "path/net/hmem.h"
+#include "path/net/stripe.h"
 
 #include "base/config.h"
 #include "base/status.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of libfabric is opened on a NIC, in which order, and what its provider is known for. Any
  * step can fail. */
-#include "path/net.h"
+#include "path/net/net.h"
 
 #include "base/status.h"
 

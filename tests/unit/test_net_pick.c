@@ -3,7 +3,7 @@
  * what they take. A NIC is written as its name (a letter), its nearness (0 is the nearest), the network
  * it is on (a digit, '-' where none is told), and an address where two PEs share it: "a01", "b3-". '*' behind
  * it: more such NICs give more. */
-#include "path/net_pick.h"
+#include "path/net/pick.h"
 
 #include <ctype.h>
 #include <setjmp.h>

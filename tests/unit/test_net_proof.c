@@ -3,7 +3,7 @@
  * each of them; what the path says of it, and what becomes of it when a NIC fails. */
 #include "unit/net_gpu.h"
 
-#include "path/net_stage.h"
+#include "path/net/stage.h"
 
 enum { LINE = GPU_LINE_BYTES };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One NIC of path net over objects of libfabric that the test makes: registration under keys that may be taken, the flags
  * of remote accesses, what is closed and what is left, and the words of refusals. */
-#include "path/net.h"
+#include "path/net/net.h"
 
 #include "base/status.h"
 

@@ -3,7 +3,7 @@
  * arrival is made sure of, and what comes of a NIC that refuses, fails or stands still. */
 #include "unit/net_end.h"
 
-#include "path/net_stripe_piece.h"
+#include "path/net/stripe_piece.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * No GPU is here: its calls are written down. */
 #include "gpu/relay.h"
 #include "gpu/stripe.h"
-#include "path/relay.h"
+#include "path/local/relay.h"
 
 #include "base/status.h"
 

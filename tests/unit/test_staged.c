@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path staged between PEs of one node, both ends in one thread: the owner's loop runs when an asker waits or the test
  * says so, until it would sleep. Order, slots, rooms, refusals, sleeping and waking, in host memory. */
-#include "path/staged.h"
+#include "path/staged/staged.h"
 
 #include "base/status.h"
 

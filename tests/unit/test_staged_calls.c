@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which operations of path staged the CPU does by itself, and which requests the others become:
  * a channel whose calls are noted, with the lock of the channel held. */
-#include "path/mapped.h"
-#include "path/staged.h"
+#include "path/local/mapped.h"
+#include "path/staged/staged.h"
 
 #include "base/status.h"
 #include "callocs.h"

@@ -2,7 +2,7 @@
 /* The asker's end of path staged where one side is GPU memory: what is copied where, when a
  * request is published and its answer brought in, and which failure ends the channel. The GPU's
  * copies are noted; the owner is the test. */
-#include "path/staged.h"
+#include "path/staged/staged.h"
 
 #include "base/status.h"
 

@@ -2,7 +2,7 @@
 /* The owner's thread of path staged: how many requests it begins before some are complete, when
  * it yields and when it sleeps, what becomes of requests whose GPU fails, and that joining and
  * leaving give back what they take. What carries requests out is a double. */
-#include "path/staged.h"
+#include "path/staged/staged.h"
 
 #include "base/status.h"
 #include "callocs.h"

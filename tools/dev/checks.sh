@@ -51,7 +51,7 @@ short_asan=(-L '^(unit|job|shmem|gpu|simt)$' -LE '^(long|cli)$'
 short_asan_build=(-DWEFT_RUN_ONLY=ON '-DWEFT_PLAIN=nvshmem/|path/gda')
 short_tsan=(-R '^unit\.(group|heap|config|wire|simt_(spin|warp|memory)|proxy)|^job\.threads\.(p2p|slow|staged|net_tcp)|^device\.signal\.1$|^device\.packet\.weak\.2$')
 short_tsan_build=(-DWEFT_RUN_ONLY=ON
-    '-DWEFT_PLAIN=(gpu|nvshmem|shmem|driver)/|path/(gda|relay|net_hmem|net_stage|net_stripe|p2p_gpu)|boot/(pmix|tcp|rendezvous|local|unique)')
+    '-DWEFT_PLAIN=(gpu|nvshmem|shmem|driver)/|path/(gda|local/(relay|p2p_gpu)|net/(hmem|stage|stripe))|boot/(pmix|tcp|rendezvous|local|unique)')
 
 # prepare PRESET TARGET... | prepare PRESET ctest-selection...: configures, and builds the targets, or
 # all that the selected tests run.

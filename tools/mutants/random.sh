@@ -17,7 +17,7 @@ while [[ "${1:-}" == --* ]]; do
     esac
     shift 2
 done
-groups=(src/path/net src/path/staged "src/path/relay src/path/mapped" src/path/file
+groups=(src/path/net src/path/staged "src/path/local/relay src/path/local/mapped" src/file
     "src/path/gda include/weft/device/gda" src/gpu src/ops src/boot src/machine cli standin/hca)
 [ $# -gt 0 ] || set -- "${groups[@]}"
 

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host memory and GPU memory of one file go by an engine each where cuFile takes the file its direct way: the file's
+ * own, and one beside it whose queue calls cuFile. That one is made when the first transfer of GPU memory comes, so
+ * that nothing of cuFile is loaded before. Here is which engine a transfer goes to. */
+#include "file/engine.h"
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/status.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------- the engine beside */
+
+/* Under beside_lock. */
+static void make_beside(struct file_engine *engine)
+{
+    struct file_settings settings = engine->settings;
+    settings.backend = &file_cufile;
+    engine->beside_tried = true;
+    if (settings.gpu_way == FILE_GPU_PINNED) {
+        snprintf(engine->why_not.words, sizeof engine->why_not.words,
+                 "through pinned memory: WEFT_FILE_GPU=pinned");
+        return;
+    }
+    if (settings.checksums) {
+        snprintf(engine->why_not.words, sizeof engine->why_not.words,
+                 "through pinned memory: WEFT_FILE_CHECKSUM, which the CPU makes of what it reads");
+        return;
+    }
+    if (!file_cufile_attach(engine->file, settings.gpu_way, config_string(CONFIG_FILE_ROOT),
+                            &engine->why_not))
+        return;
+    if (file_engine_open(engine->file, &settings, &engine->beside)) {
+        snprintf(engine->why_not.words, sizeof engine->why_not.words, "through pinned memory: %s",
+                 base_last_error());
+        file_cufile_detach(engine->file);
+        return;
+    }
+    engine->beside->by_cufile = true;
+}
+
+static struct file_engine *find_beside(struct file_engine *engine)
+{
+    pthread_mutex_lock(&engine->beside_lock);
+    if (!engine->beside_tried)
+        make_beside(engine);
+    struct file_engine *beside = engine->beside;
+    pthread_mutex_unlock(&engine->beside_lock);
+    return beside;
+}
+
+static struct file_engine *known_beside(struct file_engine *engine)
+{
+    pthread_mutex_lock(&engine->beside_lock);
+    struct file_engine *beside = engine->beside;
+    pthread_mutex_unlock(&engine->beside_lock);
+    return beside;
+}
+
+static bool still_carries(struct file_engine *beside)
+{
+    pthread_mutex_lock(&beside->lock);
+    bool carries = beside->by_cufile;
+    pthread_mutex_unlock(&beside->lock);
+    return carries;
+}
+
+void file_beside_refused(struct file_engine *engine, int error)
+{
+    char text[160];
+    if (!engine->by_cufile || engine->settings.gpu_way != FILE_GPU_AUTO)
+        return;
+    engine->by_cufile = false;
+    snprintf(engine->why_not.code, sizeof engine->why_not.code, "FILE-CUFILE");
+    snprintf(engine->why_not.words, sizeof engine->why_not.words,
+             "through pinned memory: cuFile refused a transfer: %s",
+             error < FILE_CUFILE_ERRORS ? strerror(error)
+                                        : file_cufile_words(error, text, sizeof text));
+    log_warn("%s", engine->why_not.words);
+}
+
+void file_beside_close(struct file_engine *engine)
+{
+    if (!engine->beside)
+        return;
+    bool lost = engine->beside->broken;
+    file_engine_close(engine->beside);
+    if (!lost) /* else cuFile is still at it */
+        file_cufile_detach(engine->file);
+    engine->beside = NULL;
+}
+
+/* ----------------------------------------------------------------------- which engine it is */
+
+static bool wants_beside(const struct file_engine *engine, const struct file_transfer *transfer)
+{
+    return transfer->place.kind == FILE_DEVICE && !transfer->place.remote.peer &&
+           engine->settings.backend != &file_cufile && engine->settings.chosen;
+}
+
+struct file_engine *file_engine_for(struct file_engine *engine,
+                                    const struct file_transfer *transfer)
+{
+    if (!wants_beside(engine, transfer))
+        return engine;
+    struct file_engine *beside = find_beside(engine);
+    bool insists = engine->settings.gpu_way > FILE_GPU_PINNED;
+    if (!beside && insists) {
+        base_fail(WEFT_ERR_UNSUPPORTED, "WEFT_FILE_GPU=%s, but %s goes %s",
+                  engine->settings.gpu_way == FILE_GPU_COMPAT ? "compat" : "cufile",
+                  engine->file->path, engine->why_not.words);
+        return NULL;
+    }
+    if (!beside || !(insists || still_carries(beside)))
+        return engine;
+    if (transfer->place.gpu)
+        file_cufile_know(transfer->place.gpu, transfer->place.address, transfer->bytes);
+    return beside;
+}
+
+/* ------------------------------------------------------------------------------- transfers */
+
+/* Those of one engine, at once; tells of the first that has failed by its place in the whole list. */
+static weft_status run_those(struct file_engine *engine, struct file_engine *const *whose,
+                             const struct file_transfer *list, weft_file_result *results, size_t n,
+                             size_t *failed, char *sentence, size_t sentence_bytes)
+{
+    size_t count = 0;
+    struct file_transfer *mine = calloc(n, sizeof *mine);
+    if (!mine)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu transfers", n);
+    for (size_t i = 0; i < n; i++)
+        if (whose[i] == engine) {
+            mine[count] = list[i];
+            mine[count++].result = &results[i];
+        }
+    weft_status status = count ? file_drive_run(engine, mine, count) : WEFT_OK;
+    free(mine);
+    for (size_t i = 0; i < n && status; i++)
+        if (whose[i] == engine && results[i].status && i < *failed) {
+            *failed = i;
+            snprintf(sentence, sentence_bytes, "%s", base_last_error());
+            break;
+        }
+    return status;
+}
+
+static weft_status run_both(struct file_engine *engine, struct file_engine *const *whose,
+                            const struct file_transfer *list, size_t n)
+{
+    size_t failed = n;
+    char sentence[SENTENCE_BYTES] = "";
+    weft_file_result *results = calloc(n, sizeof *results);
+    if (!results)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu transfers", n);
+    weft_status first =
+        run_those(engine, whose, list, results, n, &failed, sentence, sizeof sentence);
+    weft_status second =
+        run_those(engine->beside, whose, list, results, n, &failed, sentence, sizeof sentence);
+    weft_status status = failed < n ? results[failed].status : first ? first : second;
+    for (size_t i = 0; i < n; i++)
+        if (list[i].result)
+            *list[i].result = results[i];
+    free(results);
+    return status && sentence[0] ? base_fail(status, "%s", sentence) : status;
+}
+
+static weft_status fail_all(const struct file_transfer *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].result)
+            *list[i].result = (weft_file_result){.status = WEFT_ERR_UNSUPPORTED};
+    return WEFT_ERR_UNSUPPORTED;
+}
+
+weft_status file_engine_run(struct file_engine *engine, const struct file_transfer *list, size_t n)
+{
+    struct file_engine *one[1], **whose = n == 1 ? one : calloc(n, sizeof(struct file_engine *));
+    bool same = true, all = true;
+    if (!whose)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu transfers", n);
+    for (size_t i = 0; i < n; i++) {
+        whose[i] = file_engine_for(engine, &list[i]);
+        same &= whose[i] == whose[0];
+        all &= whose[i] != NULL;
+    }
+    weft_status status = !all   ? fail_all(list, n)
+                         : same ? file_drive_run(whose[0], list, n)
+                                : run_both(engine, whose, list, n);
+    if (whose != one)
+        free(whose);
+    return status;
+}
+
+weft_status file_engine_begin(struct file_engine *engine, const struct file_transfer *transfer)
+{
+    struct file_engine *whose = file_engine_for(engine, transfer);
+    return whose ? file_drive_begin(whose, transfer) : WEFT_ERR_UNSUPPORTED;
+}
+
+weft_status file_engine_quiet(struct file_engine *engine)
+{
+    char sentence[SENTENCE_BYTES];
+    struct file_engine *beside = known_beside(engine);
+    weft_status status = file_drive_quiet(engine);
+    if (!beside)
+        return status;
+    snprintf(sentence, sizeof sentence, "%s", status ? base_last_error() : "");
+    weft_status other = file_drive_quiet(beside);
+    return status ? base_fail(status, "%s", sentence) : other;
+}
+
+bool file_engine_busy(struct file_engine *engine)
+{
+    struct file_engine *beside = known_beside(engine);
+    return file_drive_busy(engine) || (beside && file_drive_busy(beside));
+}
+
+/* ------------------------------------------------------------------------------ description */
+
+void file_beside_describe(struct file_engine *engine, bool find, weft_file_info *info)
+{
+    if (!engine->settings.chosen)
+        return;
+    struct file_engine *beside = find ? find_beside(engine) : known_beside(engine);
+    const struct file_why_not *why = &engine->why_not;
+    pthread_mutex_lock(&engine->beside_lock);
+    bool tried = engine->beside_tried;
+    pthread_mutex_unlock(&engine->beside_lock);
+    if (!tried)
+        return;
+    info->gpu_backend = "pinned";
+    if (beside) {
+        pthread_mutex_lock(&beside->lock);
+        why = &beside->why_not;
+        if (beside->by_cufile)
+            info->gpu_backend = engine->settings.gpu_way == FILE_GPU_COMPAT ? "cufile compat"
+                                : strcmp(file_cufile_carrier(), "nvidia_fs")
+                                    ? "cufile direct, P2PDMA"
+                                    : "cufile direct, nvidia_fs";
+    }
+    memcpy(info->gpu_reason_code, why->code, sizeof info->gpu_reason_code);
+    memcpy(info->gpu_reason, why->words, sizeof info->gpu_reason);
+    if (beside)
+        pthread_mutex_unlock(&beside->lock);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of a transfer, where it cannot be given to the kernel as it lies: between a pinned buffer and what
+ * the CPU copies, what the GPU copies, and what the path to a peer carries. */
+#include "file/file.h"
+
+#include "gpu/gpu.h"
+#include "gpu/map.h"
+
+#include <string.h>
+
+/* Up to so many bytes the CPU copies between a buffer and the GPU heap sooner than a copy engine is asked and has
+ * answered; more would keep the one thread from the pieces behind. */
+enum { STORED_BYTES = 8 << 10, LOADED_BYTES = 1 << 10 };
+
+static bool by_cpu(struct gpu *gpu, char *device, void *buffer, size_t bytes, bool in)
+{
+    int slot;
+    size_t offset;
+    struct gpu_map *map = gpu->heap.map;
+    if (!gpu_map_works(map) || bytes > (in ? STORED_BYTES : LOADED_BYTES) ||
+        !gpu_map_place(gpu, device, &slot, &offset))
+        return false;
+    if (!in)
+        return gpu_map_load(map, slot, offset, buffer, bytes);
+    if (!gpu_map_store(map, slot, offset, buffer, bytes))
+        return false;
+    gpu_map_settle(map, slot); /* whoever is told next finds it, other GPUs too */
+    return true;
+}
+
+static weft_status by_gpu(struct gpu *gpu, unsigned lane, void *dst, const void *src, size_t bytes,
+                          struct gpu_mark **mark)
+{
+    weft_status status = gpu_copy(gpu, lane, dst, src, bytes, GPU_IN_ORDER);
+    return status ? status : gpu_mark_put(gpu, lane, mark);
+}
+
+weft_status file_place_put(const struct file_place *place, size_t at, const void *buffer,
+                           size_t bytes, unsigned lane, struct gpu_mark **mark)
+{
+    struct remote to = place->remote;
+    *mark = NULL;
+    switch (place->kind) {
+    case FILE_HOST:
+        memcpy(place->address + at, buffer, bytes);
+        return WEFT_OK;
+    case FILE_DEVICE:
+        if (by_cpu(place->gpu, place->address + at, (void *)(uintptr_t)buffer, bytes, true))
+            return WEFT_OK;
+        return by_gpu(place->gpu, lane, place->address + at, buffer, bytes, mark);
+    case FILE_REMOTE:
+        to.offset += at;
+        return to.peer->ops->put(to, buffer, bytes, false);
+    }
+    return WEFT_OK;
+}
+
+weft_status file_place_get(const struct file_place *place, size_t at, void *buffer, size_t bytes,
+                           unsigned lane, struct gpu_mark **mark)
+{
+    struct remote from = place->remote;
+    *mark = NULL;
+    switch (place->kind) {
+    case FILE_HOST:
+        memcpy(buffer, place->address + at, bytes);
+        return WEFT_OK;
+    case FILE_DEVICE:
+        if (by_cpu(place->gpu, place->address + at, buffer, bytes, false))
+            return WEFT_OK;
+        return by_gpu(place->gpu, lane, buffer, place->address + at, bytes, mark);
+    case FILE_REMOTE:
+        from.offset += at;
+        return from.peer->ops->get(from, buffer, bytes, false);
+    }
+    return WEFT_OK;
+}
+
+weft_status file_place_settle(const struct file_place *place)
+{
+    if (place->kind != FILE_REMOTE)
+        return WEFT_OK;
+    const struct peer *peer = place->remote.peer;
+    return peer->state ? peer->ops->quiet(peer->state) : WEFT_OK;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests on a file by io_uring: reads and writes of known buffers where a piece lies in one, of any memory
+ * else, on known descriptors. */
+#include "file/file.h"
+
+#include "base/status.h"
+#include "driver/uring.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct file_queue {
+    struct uring ring;
+    const struct opened_file *file;
+    bool files_known;
+    bool woken;          /* take() has met the completion of a NOP */
+    _Atomic bool waking; /* a NOP is in the queue, and its completion has not been met */
+};
+
+enum { BUFFERED_FILE, DIRECT_FILE };
+
+static void close_queue(struct file_queue *queue)
+{
+    uring_unregister(&queue->ring);
+    uring_close(&queue->ring);
+    free(queue);
+}
+
+static weft_status open_queue(const struct opened_file *file, unsigned depth,
+                              struct file_queue **result)
+{
+    struct file_queue *queue = calloc(1, sizeof *queue);
+    if (!queue)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a file's queue");
+    queue->file = file;
+    weft_status status = uring_open(&queue->ring, depth + 1); /* and one that wakes */
+    if (status) {
+        free(queue);
+        return status;
+    }
+    int files[] = {[BUFFERED_FILE] = file->buffered, [DIRECT_FILE] = file->direct};
+    queue->files_known = uring_register_files(&queue->ring, files, 2) == 0;
+    *result = queue;
+    return WEFT_OK;
+}
+
+static bool tell_buffers(struct file_queue *queue, char *base, size_t bytes, unsigned count)
+{
+    struct iovec list[FILE_DEPTH_MOST];
+    if (!count) {
+        uring_unregister_buffers(&queue->ring);
+        return true;
+    }
+    for (unsigned i = 0; i < count; i++)
+        list[i] = (struct iovec){base + i * bytes, bytes};
+    return uring_register_buffers(&queue->ring, list, count) == 0;
+}
+
+/* The queue has a place for as many as may be under way, so uring_put() always finds one. */
+static void give(struct file_queue *queue, struct file_io *io)
+{
+    struct io_uring_sqe *sqe = uring_put(&queue->ring);
+    bool known = io->buffer >= 0;
+    sqe->opcode = (uint8_t)(io->write ? known ? IORING_OP_WRITE_FIXED : IORING_OP_WRITE
+                            : known   ? IORING_OP_READ_FIXED
+                                      : IORING_OP_READ);
+    sqe->fd = queue->files_known ? (io->direct ? DIRECT_FILE : BUFFERED_FILE)
+                                 : (io->direct ? queue->file->direct : queue->file->buffered);
+    sqe->flags = queue->files_known ? IOSQE_FIXED_FILE : 0;
+    sqe->addr = (uintptr_t)io->address;
+    sqe->len = (uint32_t)io->bytes;
+    sqe->off = io->offset;
+    sqe->buf_index = (uint16_t)(known ? io->buffer : 0);
+    sqe->user_data = (uintptr_t)io;
+    __atomic_store_n(&io->result, 0, __ATOMIC_RELEASE);
+    uring_publish(&queue->ring);
+}
+
+static void push(struct file_queue *queue)
+{
+    uring_enter(&queue->ring, 0); /* what the kernel does not take now it takes in take() */
+}
+
+static struct file_io *collect(struct file_queue *queue)
+{
+    struct file_io *first = NULL, **last = &first;
+    uint64_t data;
+    int32_t result;
+    while (uring_take(&queue->ring, &data, &result)) {
+        if (!data) {
+            queue->woken = true;
+            /* Release: pairs with the exchange in wake(), which may use the NOP's place again. */
+            atomic_store_explicit(&queue->waking, false, memory_order_release);
+            continue;
+        }
+        struct file_io *io = (struct file_io *)(uintptr_t)data;
+        /* Acquire: pairs with the release in give(). The kernel orders them already, which a detector of races
+         * does not see. */
+        __atomic_load_n(&io->result, __ATOMIC_ACQUIRE);
+        io->result = result;
+        io->next = NULL;
+        *last = io;
+        last = &io->next;
+    }
+    return first;
+}
+
+static struct file_io *take(struct file_queue *queue, uint64_t wait_ns, int *error)
+{
+    queue->woken = false;
+    struct file_io *first = collect(queue);
+    *error = 0;
+    if (first || queue->woken)
+        return first;
+    int refused = uring_enter(&queue->ring, wait_ns);
+    if (refused && refused != EINTR && refused != ETIME && refused != EAGAIN && refused != EBUSY)
+        *error = refused;
+    return collect(queue);
+}
+
+/* A NOP, whose completion ends the wait. One is enough for all callers that come before it is met, and the
+ * queue has one place for it. */
+static void wake(struct file_queue *queue)
+{
+    if (atomic_exchange(&queue->waking, true))
+        return;
+    struct io_uring_sqe *sqe = uring_put(&queue->ring);
+    sqe->opcode = IORING_OP_NOP;
+    uring_publish(&queue->ring);
+    uring_enter(&queue->ring, 0);
+}
+
+const struct file_backend file_uring = {.name = "uring",
+                                        .open = open_queue,
+                                        .close = close_queue,
+                                        .buffers = tell_buffers,
+                                        .give = give,
+                                        .push = push,
+                                        .take = take,
+                                        .wake = wake};

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making the queues of path gda in one area of own memory, telling the others their numbers, the keys of
+ * the segments and where they are, and connecting each queue with its counterpart. */
+#include "path/gda/gda.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "boot/agree.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+/* ------------------------------------------------------------------------------------- the area
+ *
+ * Of each queue: ring, completions, a page with both doorbell records, results. The completions' ring is
+ * as long as the requests', though only its first entry is ever written: the adapter is told no other
+ * size than one that would do without collapsing. */
+
+enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4 };
+
+static size_t ring_bytes(const struct gda *gda)
+{
+    size_t bytes = (size_t)gda->depth * WEFT_DEV_GDA_BLOCK;
+    return (bytes + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
+}
+
+static size_t results_bytes(const struct gda *gda)
+{
+    size_t bytes = ((size_t)gda->depth + 1) * WEFT_DEV_GDA_RESULT;
+    return (bytes + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
+}
+
+struct gda_parts gda_parts_of(const struct gda *gda, uint32_t number)
+{
+    struct gda_parts at;
+    at.bytes = 2 * ring_bytes(gda) + GDA_PAGE + results_bytes(gda);
+    at.ring = number * at.bytes;
+    at.completions = at.ring + ring_bytes(gda);
+    at.page = at.completions + ring_bytes(gda);
+    at.results = at.page + GDA_PAGE;
+    return at;
+}
+
+static weft_status register_area(struct gda *gda, uint32_t a)
+{
+    const struct gda_adapter *adapter = &gda->adapters->one[a];
+    size_t bytes = gda->area_bytes;
+    gda->area_umems[a] =
+        adapter->lib->dv.umem_reg(adapter->context, gda->area, bytes, IBV_ACCESS_LOCAL_WRITE);
+    if (!gda->area_umems[a])
+        return base_fail(WEFT_ERR_SYSTEM, "path gda: %s: mlx5dv_devx_umem_reg of %zu bytes: %s",
+                         adapter->name, bytes, strerror(errno));
+    gda->area_regions[a] =
+        adapter->lib->verbs.reg_mr(adapter->pd, gda->area, bytes, IBV_ACCESS_LOCAL_WRITE);
+    return gda->area_regions[a]
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_SYSTEM, "path gda: %s: ibv_reg_mr of %zu bytes: %s",
+                           adapter->name, bytes, strerror(errno));
+}
+
+static weft_status make_area(struct gda *gda)
+{
+    gda->queue_bytes = gda_parts_of(gda, 0).bytes;
+    gda->area_bytes = gda_queue_count(gda) * gda->queue_bytes;
+    void *area =
+        mmap(NULL, gda->area_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (area == MAP_FAILED)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no %zu bytes for %u queues",
+                         gda->area_bytes, gda_queue_count(gda));
+    gda->area = area;
+    weft_status status = WEFT_OK;
+    for (uint32_t a = 0; a < gda->count && !status; a++)
+        status = register_area(gda, a);
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------- the queues */
+
+/* Not cached by preference: a register that combines writes may hold a doorbell back. */
+static weft_status make_uar(struct gda_link *link)
+{
+    enum { WRITES_COMBINED = 0, NOT_CACHED = 1 };
+    const struct gda_adapter *adapter = link->adapter;
+    link->uar = adapter->lib->dv.alloc_uar(adapter->context, NOT_CACHED);
+    if (!link->uar)
+        link->uar = adapter->lib->dv.alloc_uar(adapter->context, WRITES_COMBINED);
+    return link->uar ? WEFT_OK
+                     : base_fail(WEFT_ERR_SYSTEM, "path gda: mlx5dv_devx_alloc_uar on %s: %s",
+                                 adapter->name, strerror(errno));
+}
+
+weft_status gda_make_queue(struct gda *gda, struct gda_link *link, struct weft_dev_gda_queue *q,
+                           const struct gda_parts *at, char *area)
+{
+    q->ring.record = (uint32_t *)(void *)(area + at->page + QP_RECORD + SEND_WORD);
+    q->completion = (const uint64_t *)(const void *)(area + at->completions + 56);
+    q->results = area + at->results;
+    weft_status status = make_uar(link);
+    if (!status)
+        status = gda_create_cq(link, gda->depth, at->completions, at->page + CQ_RECORD);
+    if (!status)
+        status = gda_create_qp(link, gda->depth, at->ring, at->page + QP_RECORD, &q->number);
+    if (!status)
+        q->ring.doorbell = link->uar->reg_addr;
+    weft_dev_gda_ring_set(&q->ring, area + at->ring, gda->depth, q->number);
+    return status;
+}
+
+/* Queue `name` to PE pe, with the keys that it has: see gda_queue_number(). */
+static weft_status make_queue(struct gda *gda, int pe, uint32_t name)
+{
+    uint32_t number = gda_queue_number(gda, pe, name), a = gda_adapter_of(gda, name);
+    struct gda_link *link = &gda->links[number];
+    struct weft_dev_gda_queue *q = &gda->queues[number];
+    struct gda_parts at = gda_parts_of(gda, number);
+    q->results_key = htobe32(gda->area_regions[a]->lkey);
+    q->remote_keys = gda->remote_keys + gda_keys_at(gda, a, pe);
+    q->local_keys = gda->local_keys + (size_t)a * gda->chunks;
+    q->marks = gda->marks + (size_t)number * gda->depth / WEFT_DEV_GDA_MARKS;
+    q->busy = gda->busy + (size_t)number * gda->depth;
+    q->name = name;
+    q->turns = WEFT_DEV_GDA_UNUSED;
+    link->adapter = &gda->adapters->one[a];
+    link->umem = gda->area_umems[a]->umem_id;
+    memset(gda->area + at.completions, 0xff, ring_bytes(gda));
+    return gda_make_queue(gda, link, q, &at, gda->area);
+}
+
+weft_status gda_make_queues(struct gda *gda)
+{
+    size_t count = gda_queue_count(gda);
+    weft_status status = make_area(gda);
+    if (status)
+        return status;
+    gda->links = calloc(count, sizeof *gda->links);
+    gda->addresses = calloc((size_t)gda->world->npes * gda->count, sizeof *gda->addresses);
+    gda->seeds = calloc((size_t)gda->world->npes, sizeof *gda->seeds);
+    gda->marks = calloc(count * gda->depth / WEFT_DEV_GDA_MARKS, sizeof *gda->marks);
+    gda->busy = calloc(count * gda->depth, sizeof *gda->busy);
+    gda->used = calloc(count / 64 + 1, sizeof *gda->used);
+    gda->queues = aligned_alloc(WEFT_DEV_GDA_LINE, count * sizeof *gda->queues);
+    if (!gda->links || !gda->addresses || !gda->seeds || !gda->marks || !gda->busy || !gda->used ||
+        !gda->queues)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu queues", count);
+    memset(gda->queues, 0, count * sizeof *gda->queues);
+    for (int pe = 0; pe < gda->world->npes && !status; pe++)
+        for (uint32_t k = 0; k < gda->each + gda->count && !status; k++)
+            status = make_queue(gda, pe, k);
+    return status;
+}
+
+void gda_free_link(struct gda_link *link)
+{
+    if (!link->adapter)
+        return;
+    const struct mlx5 *lib = link->adapter->lib;
+    if (link->qp)
+        lib->dv.obj_destroy(link->qp);
+    if (link->cq)
+        lib->dv.obj_destroy(link->cq);
+    if (link->uar)
+        lib->dv.free_uar(link->uar);
+}
+
+void gda_free_queues(struct gda *gda)
+{
+    const struct mlx5 *lib = &gda->adapters->lib;
+    for (uint32_t i = 0; gda->links && i < gda_queue_count(gda); i++)
+        gda_free_link(&gda->links[i]);
+    for (uint32_t a = 0; a < gda->count; a++) {
+        if (gda->area_regions[a])
+            lib->verbs.dereg_mr(gda->area_regions[a]);
+        if (gda->area_umems[a])
+            lib->dv.umem_dereg(gda->area_umems[a]);
+    }
+    if (gda->area)
+        munmap(gda->area, gda->area_bytes);
+    free(gda->links);
+    free(gda->marks);
+    free(gda->busy);
+    free(gda->used);
+    free(gda->queues);
+    free(gda->addresses);
+    free(gda->seeds);
+}
+
+/* ---------------------------------------------------------------------------------- the exchange */
+
+static struct gda_shape shape_of(const struct gda *gda)
+{
+    struct gda_shape shape = {.adapters = gda->count,
+                              .each = gda->each,
+                              .chunks = gda->chunks,
+                              .chunk_bits = gda->chunk_bits,
+                              .relaxed = gda->relaxed,
+                              .npes = (uint32_t)gda->world->npes};
+    for (int s = 0; s < SEG_COUNT; s++)
+        shape.sizes[s] = gda->world->sizes[s];
+    return shape;
+}
+
+weft_status gda_refuse(int pe, const char *fault)
+{
+    return base_fail(WEFT_ERR_MISMATCH, "path gda: PE %d tells of %s", pe, fault);
+}
+
+/* The address of the adapter's own interface, as a peer needs it: from an address handle to itself. */
+static weft_status own_mac(const struct gda_adapter *adapter, struct gda_address *address)
+{
+    const struct mlx5 *lib = adapter->lib;
+    struct ibv_ah_attr attr = {
+        .is_global = 1,
+        .port_num = GDA_PORT,
+        .grh = {.dgid = adapter->gid, .sgid_index = (uint8_t)adapter->gid_index, .hop_limit = 64}};
+    struct mlx5dv_ah out = {0};
+    struct mlx5dv_obj object = {.ah = {.out = &out}};
+    object.ah.in = lib->verbs.create_ah ? lib->verbs.create_ah(adapter->pd, &attr) : NULL;
+    bool known = object.ah.in && !lib->dv.init_obj(&object, MLX5DV_OBJ_AH) && out.av;
+    int error = errno;
+    if (known)
+        memcpy(address->mac, out.av->rmac, sizeof address->mac);
+    if (object.ah.in)
+        lib->verbs.destroy_ah(object.ah.in);
+    return known ? WEFT_OK
+                 : base_fail(WEFT_ERR_SYSTEM,
+                             "path gda: ibv_create_ah on %s, which is to tell its MAC: %s",
+                             adapter->name, strerror(error));
+}
+
+static weft_status tell_address(const struct gda_adapter *adapter, struct gda_address *address)
+{
+    address->lid = adapter->port.lid;
+    address->mtu = adapter->port.active_mtu;
+    address->ethernet = adapter->ethernet;
+    memcpy(address->gid, &adapter->gid, sizeof address->gid);
+    return adapter->ethernet ? own_mac(adapter, address) : WEFT_OK;
+}
+
+static uint64_t random_seed(void)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        seed = clock_now_ns();
+    return seed;
+}
+
+static weft_status tell(struct gda *gda, struct gda_record *told)
+{
+    const struct gda_shape shape = shape_of(gda);
+    const size_t keys = gda_record_keys(&shape);
+    uint32_t *words = (uint32_t *)(void *)(told + 1);
+    weft_status status = WEFT_OK;
+    told->each = gda->each;
+    told->chunks = gda->chunks;
+    told->chunk_bits = gda->chunk_bits;
+    told->relaxed = gda->relaxed;
+    told->seed = random_seed();
+    for (int s = 0; s < SEG_COUNT; s++)
+        told->bases[s] = (uintptr_t)gda->world->map[gda->world->pe][s];
+    for (size_t i = 0; i < keys; i++)
+        *words++ = htobe32(gda->regions[i]->rkey);
+    for (int pe = 0; pe < gda->world->npes; pe++)
+        for (uint32_t k = 0; k < gda->each + gda->count; k++)
+            *words++ = gda->queues[gda_queue_number(gda, pe, k)].number;
+    for (uint32_t a = 0; a < gda->count && !status; a++)
+        status = tell_address(&gda->adapters->one[a], &told->addresses[a]);
+    return status;
+}
+
+/* Networks that choose a way by the port spread the queues over several. */
+static uint32_t source_port(uint32_t mine, uint32_t its)
+{
+    return 0xc000u | ((mine * 0x9e3779b1u >> 18 ^ its) & 0x3fff);
+}
+
+/* The number of the first packet of a queue, of 24 bits: both ends know it, and nobody who has not seen the seed. */
+static uint32_t first_packet(uint64_t seed, uint32_t number)
+{
+    uint64_t z = seed + (number + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)(z >> 40);
+}
+
+struct gda_ends gda_ends_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its)
+{
+    return (struct gda_ends){.number = mine,
+                             .peer_number = its,
+                             .psn = first_packet(gda->seeds[gda->world->pe], mine),
+                             .peer_psn = first_packet(gda->seeds[pe], its),
+                             .sport = source_port(mine, its)};
+}
+
+static weft_status check_kind(const struct gda *gda, const struct gda_address *its, uint32_t a,
+                              int pe)
+{
+    const struct gda_adapter *adapter = &gda->adapters->one[a];
+    return its->ethernet == adapter->ethernet
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_MISMATCH,
+                           "path gda: the adapter of PE %d (%s) is on %s, that of PE %d on %s",
+                           gda->world->pe, adapter->name, adapter->ethernet ? "RoCE" : "InfiniBand",
+                           pe, its->ethernet ? "RoCE" : "InfiniBand");
+}
+
+static weft_status connect_pe(struct gda *gda, const struct gda_record *its, int pe)
+{
+    const struct gda_shape shape = shape_of(gda);
+    const uint32_t *keys = gda_record_words(its);
+    const uint32_t *numbers =
+        keys + gda_record_keys(&shape) + (size_t)gda->world->pe * (gda->each + gda->count);
+    const uint32_t *data = keys + (gda->relaxed ? (size_t)gda->count * gda->chunks : 0);
+    weft_status status = WEFT_OK;
+    memcpy(gda->bases + (size_t)pe * SEG_COUNT, its->bases, sizeof its->bases);
+    for (uint32_t a = 0; a < gda->count && !status; a++) {
+        size_t at = gda_keys_at(gda, a, pe), from = (size_t)a * gda->chunks;
+        memcpy(gda->remote_keys + at, keys + from, gda->chunks * sizeof *keys);
+        memcpy(gda->data_keys + at, data + from, gda->chunks * sizeof *keys);
+        gda->addresses[(size_t)pe * gda->count + a] = its->addresses[a];
+        status = check_kind(gda, &its->addresses[a], a, pe);
+    }
+    for (uint32_t k = 0; k < gda->each + gda->count && !status; k++) {
+        uint32_t number = gda_queue_number(gda, pe, k);
+        uint32_t mine = gda->queues[number].number;
+        struct gda_ends ends = gda_ends_of(gda, mine, pe, numbers[k]);
+        status =
+            gda_connect_qp(&gda->links[number], &ends, &its->addresses[gda_adapter_of(gda, k)]);
+    }
+    return status;
+}
+
+/* The sizes are gathered first: they follow from configuration that may differ. */
+static weft_status agree_on_sizes(const struct gda *gda)
+{
+    const struct path_world *world = gda->world;
+    uint32_t mine[4] = {gda->each, gda->chunks, gda->chunk_bits, gda->relaxed};
+    uint32_t(*all)[4] = calloc((size_t)world->npes, sizeof *all);
+    weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = world->boot->ops->allgather(world->boot, mine, all, sizeof mine);
+    for (int pe = 0; pe < world->npes && !status; pe++)
+        if (memcmp(all[pe], mine, sizeof mine) != 0)
+            status = base_fail(WEFT_ERR_MISMATCH,
+                               "path gda: WEFT_GDA_QUEUES, WEFT_GDA_CHUNK or the sizes of segments "
+                               "differ between PE %d (%u queues, %u chunks of 2^%u bytes) and PE "
+                               "%d (%u, %u, 2^%u)",
+                               world->pe, mine[0], mine[1], mine[2], pe, all[pe][0], all[pe][1],
+                               all[pe][2]);
+    free(all);
+    return boot_agree(world->boot, status);
+}
+
+static const struct gda_record *record_at(const char *all, size_t bytes, int pe)
+{
+    return (const struct gda_record *)(const void *)(all + (size_t)pe * bytes);
+}
+
+/* All are looked at before any is used. */
+static weft_status take_all(struct gda *gda, const char *all, size_t bytes)
+{
+    const struct gda_shape shape = shape_of(gda);
+    for (int pe = 0; pe < gda->world->npes; pe++) {
+        const char *fault = gda_record_fault(&shape, record_at(all, bytes, pe));
+        if (fault)
+            return gda_refuse(pe, fault);
+        gda->seeds[pe] = record_at(all, bytes, pe)->seed;
+    }
+    return WEFT_OK;
+}
+
+weft_status gda_connect(struct gda *gda)
+{
+    const struct path_world *world = gda->world;
+    const struct gda_shape shape = shape_of(gda);
+    size_t bytes = gda_record_bytes(&shape), npes = (size_t)world->npes;
+    weft_status status = agree_on_sizes(gda);
+    if (status)
+        return status;
+    struct gda_record *mine = calloc(1, bytes);
+    char *all = calloc(npes, bytes);
+    status = mine && all ? tell(gda, mine)
+                         : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu PEs", npes);
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = world->boot->ops->allgather(world->boot, mine, all, bytes);
+    if (!status)
+        status = take_all(gda, all, bytes);
+    for (int pe = 0; pe < world->npes && !status; pe++)
+        status = connect_pe(gda, record_at(all, bytes, pe), pe);
+    free(mine);
+    free(all);
+    /* Nobody sends before all can receive. */
+    return boot_agree(world->boot, status);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Path gda for device code on a GPU. What the adapter reads and writes (rings, completions, records, results) is in the
+ * GPU's memory (far.c) or, where the adapter does not reach that, in the host's, which is pinned so that the GPU
+ * reaches it; what only the GPU changes (counts, marks) and reads often (keys, addresses) is copied into its own memory.
+ *
+ * A doorbell is rung by the GPU itself where the driver lets it write the adapter's register; else it writes a word
+ * of memory, and a thread of the host passes that on (bell.c). */
+#include "path/gda/gda.h"
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "gpu/gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GDA_LANE = 3 }; /* any */
+
+/* Who rings: of WEFT_GDA_DOORBELL. */
+enum { RING_AUTO, RING_GPU, RING_CPU };
+
+struct gda_cuda {
+    uint32_t count;    /* queues of device code */
+    CUdeviceptr *seen; /* [count] where the GPU finds each doorbell */
+    uint32_t by_register, by_thread;
+    char refused[160]; /* why not all are rung by the GPU */
+    struct gda_bell *bell;
+    CUdeviceptr queues, marks, busy, used; /* in the GPU's memory; 0: nobody has asked yet */
+    CUdeviceptr table, bases, remote_keys, local_keys;
+    uint32_t chunks;                 /* of the host's segments and units of the window */
+    struct weft_dev_gda_queue *read; /* [count] */
+};
+
+static weft_status write_gpu(const struct gda *gda, CUdeviceptr to, const void *from, size_t bytes)
+{
+    return gpu_copy(gda->world->gpu, GDA_LANE, (void *)(uintptr_t)to, from, bytes, GPU_DONE);
+}
+
+/* The queues of device code: with what the adapter reads in GPU memory, or in the host's. */
+static const struct weft_dev_gda_queue *queue_of(const struct gda *gda, uint32_t i)
+{
+    return gda->far ? &gda->far->queues[i] : &gda->queues[i];
+}
+
+/* --------------------------------------------------------------------------------------- doorbells */
+
+/* Zero until the GPU rings; in the page of the queue's records, which is pinned with all of the area. */
+static uint64_t *word_of(const struct weft_dev_gda_queue *q)
+{
+    enum { BEHIND_RECORDS = 256 };
+    return (uint64_t *)(void *)((char *)((uintptr_t)q->ring.record & ~(uintptr_t)(GDA_PAGE - 1)) +
+                                BEHIND_RECORDS);
+}
+
+static weft_status ring_by_thread(struct gda *gda, uint32_t i)
+{
+    struct gda_cuda *cuda = gda->cuda;
+    struct weft_dev_gda_queue *q = &gda->queues[i];
+    weft_status status = cuda->bell ? WEFT_OK : gda_bell_start(&cuda->bell, cuda->count);
+    if (status)
+        return status;
+    gda_bell_add(cuda->bell, word_of(q), queue_of(gda, i)->ring.doorbell);
+    cuda->by_thread++;
+    cuda->seen[i] = (uintptr_t)word_of(q);
+    return WEFT_OK;
+}
+
+static weft_status make_doorbell(struct gda *gda, uint32_t i)
+{
+    struct gda_cuda *cuda = gda->cuda;
+    int64_t wish = config_int(CONFIG_GDA_DOORBELL);
+    enum gpu_register_kind kind = GPU_REGISTER_DEVICE;
+    if (wish == RING_CPU)
+        return ring_by_thread(gda, i);
+    weft_status status = gpu_map_register(gda->world->gpu, queue_of(gda, i)->ring.doorbell,
+                                          sizeof(uint64_t), &cuda->seen[i], &kind);
+    if (!status) {
+        cuda->by_register += kind == GPU_REGISTER_DEVICE;
+        return WEFT_OK;
+    }
+    snprintf(cuda->refused, sizeof cuda->refused, "%.150s", base_last_error());
+    if (wish == RING_GPU)
+        return base_fail(WEFT_ERR_NO_PATH,
+                         "path gda: the GPU may not write the doorbells of %s (%s), and "
+                         "WEFT_GDA_DOORBELL is gpu",
+                         gda->links[i].adapter->name, cuda->refused);
+    return ring_by_thread(gda, i);
+}
+
+void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes)
+{
+    const struct gda_cuda *cuda = gda->cuda;
+    if (!cuda)
+        snprintf(text, bytes, "device code goes through the proxy: %.120s", gda->gpu->why_proxy);
+    else if (cuda->by_thread)
+        snprintf(text, bytes, "a thread rings doorbells%s%.100s",
+                 cuda->refused[0] ? ": " : " (WEFT_GDA_DOORBELL)", cuda->refused);
+    else
+        snprintf(text, bytes, "the GPU rings doorbells%s",
+                 cuda->by_register ? "" : " in plain memory");
+    size_t used = strlen(text);
+    if (cuda)
+        snprintf(text + used, bytes - used, "; queues in %s%.100s",
+                 gda->far ? "GPU memory" : "host memory: ", gda->far ? "" : gda->gpu->why_host);
+}
+
+/* -------------------------------------------------------------------------------- opening, closing */
+
+/* Requests name the places for results, which the GPU reads, by the host's addresses. */
+static weft_status same_addresses(const struct gda *gda)
+{
+    CUdeviceptr seen = 0;
+    weft_status status = gpu_seen(gda->world->gpu, gda->area, &seen);
+    if (status || seen == (uintptr_t)gda->area)
+        return status;
+    return base_fail(WEFT_ERR_UNSUPPORTED,
+                     "GPU %d sees memory of the host at other addresses than the host does",
+                     gda->world->gpu->device.ordinal);
+}
+
+static weft_status open_cuda(struct gda *gda)
+{
+    struct gda_cuda *cuda = gda->cuda;
+    cuda->count = (uint32_t)gda->world->npes * gda->each;
+    cuda->seen = calloc(cuda->count, sizeof *cuda->seen);
+    cuda->read = aligned_alloc(WEFT_DEV_GDA_LINE, cuda->count * sizeof *cuda->read);
+    weft_status status = cuda->seen && cuda->read
+                             ? gpu_pin_range(gda->world->gpu, gda->area, gda->area_bytes)
+                             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    if (!status)
+        status = same_addresses(gda);
+    for (uint32_t i = 0; i < cuda->count && !status; i++)
+        status = make_doorbell(gda, i);
+    return status;
+}
+
+weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
+{
+    lacks[0] = '\0';
+    if (config_choice(CONFIG_GDA_INITIATOR)) {
+        snprintf(lacks, bytes, "WEFT_GDA_INITIATOR is cpu");
+        return WEFT_OK;
+    }
+    gda->cuda = calloc(1, sizeof *gda->cuda);
+    if (!gda->cuda)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for device code");
+    weft_status status = open_cuda(gda);
+    if (!status)
+        return WEFT_OK;
+    snprintf(lacks, bytes, "%s", base_last_error());
+    gda_close_cuda(gda);
+    if (config_int(CONFIG_GDA_DOORBELL) == RING_GPU)
+        return base_fail(status, "%s", lacks);
+    log_warn("path gda: device code gives its requests to the proxy: %s", lacks);
+    return WEFT_OK;
+}
+
+static void free_tables(struct gda *gda)
+{
+    struct gda_cuda *cuda = gda->cuda;
+    const CUdeviceptr all[] = {cuda->table, cuda->bases, cuda->queues,      cuda->marks,
+                               cuda->busy,  cuda->used,  cuda->remote_keys, cuda->local_keys};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        gpu_free(gda->world->gpu, all[i]);
+}
+
+/* No kernel of the job runs any more. */
+void gda_close_cuda(struct gda *gda)
+{
+    struct gda_cuda *cuda = gda->cuda;
+    struct gpu *gpu = gda->world->gpu;
+    if (!cuda)
+        return;
+    gda_bell_stop(cuda->bell);
+    free_tables(gda);
+    for (uint32_t i = 0; gpu && i < cuda->count; i++)
+        gpu_unpin_range(gpu, queue_of(gda, i)->ring.doorbell, sizeof(uint64_t));
+    if (gpu)
+        gpu_unpin_range(gpu, gda->area, gda->area_bytes);
+    free(cuda->seen);
+    free(cuda->read);
+    free(cuda);
+    gda->cuda = NULL;
+}
+
+/* ------------------------------------------------------------------------------------------ tables */
+
+static weft_status write_queues(const struct gda *gda)
+{
+    const struct gda_cuda *cuda = gda->cuda;
+    for (uint32_t i = 0; i < cuda->count; i++) {
+        struct weft_dev_gda_queue *q = &cuda->read[i];
+        *q = *queue_of(gda, i);
+        q->turns = WEFT_DEV_GDA_UNUSED;
+        q->done = 0;
+        q->ring.doorbell = (uint64_t *)(uintptr_t)cuda->seen[i];
+        q->marks = (uint64_t *)(uintptr_t)cuda->marks + (size_t)i * gda->depth / WEFT_DEV_GDA_MARKS;
+        q->busy = (uint32_t *)(uintptr_t)cuda->busy + (size_t)i * gda->depth;
+        uint32_t a = gda_adapter_of(gda, i % gda->each);
+        size_t row = (size_t)a * (size_t)gda->world->npes + i / gda->each;
+        q->remote_keys = (const uint32_t *)(uintptr_t)cuda->remote_keys + row * cuda->chunks;
+        q->local_keys = (const uint32_t *)(uintptr_t)cuda->local_keys + (size_t)a * cuda->chunks;
+    }
+    return write_gpu(gda, cuda->queues, cuda->read, cuda->count * sizeof *cuda->read);
+}
+
+/* A part that lies in the window of the GPU heap. */
+static void fill_window(const struct gda *gda, const struct weft_dev *dev, int part,
+                        struct weft_dev_gda *table)
+{
+    const struct gda_gpu *gpu = gda->gpu;
+    table->first[part] = gda->chunks;
+    table->chunk_bits[part] = gpu->unit_bits;
+    table->own[part] = gpu->bases[gda->world->pe];
+    table->skip[part] = dev->segment[part].base - table->own[part];
+}
+
+static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
+{
+    const struct gda_cuda *cuda = gda->cuda;
+    struct weft_dev_gda table = {
+        .queues = (struct weft_dev_gda_queue *)(uintptr_t)cuda->queues,
+        .each = gda->each,
+        .fraction = weft_dev_gda_fraction(gda->each),
+        .adapters = gda->count,
+        .bases = (const uint64_t *)(uintptr_t)cuda->bases,
+        .used = (uint64_t *)(uintptr_t)cuda->used,
+        .data_keys = gda->far || gda->relaxed
+                         ? (uint32_t)(gda->count * (size_t)gda->world->npes * cuda->chunks)
+                         : 0,
+        /* Completions in the GPU's own memory come behind the data. */
+        .dumps = gda->gpu->dumps && !gda->far,
+        .ordered = gda_ordered(gda),
+        .first[WEFT_DEV_OTHER] = gda->first[SEG_HEAP],
+        .own[WEFT_DEV_OTHER] = (uintptr_t)gda->world->map[gda->world->pe][SEG_HEAP],
+    };
+    for (int part = 0; part < WEFT_DEV_PARTS; part++)
+        table.chunk_bits[part] = gda->chunk_bits;
+    fill_window(gda, dev, WEFT_DEV_HEAP, &table);
+    fill_window(gda, dev, WEFT_DEV_AREAS, &table);
+    return write_gpu(gda, cuda->table, &table, sizeof table);
+}
+
+static weft_status write_bases(const struct gda *gda)
+{
+    size_t npes = (size_t)gda->world->npes;
+    uint64_t(*bases)[WEFT_DEV_PARTS] = calloc(npes, sizeof *bases);
+    if (!bases)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu PEs", npes);
+    for (size_t pe = 0; pe < npes; pe++) {
+        bases[pe][WEFT_DEV_HEAP] = bases[pe][WEFT_DEV_AREAS] = gda->gpu->bases[pe];
+        bases[pe][WEFT_DEV_OTHER] = gda->bases[pe * SEG_COUNT + SEG_HEAP];
+    }
+    weft_status status = write_gpu(gda, gda->cuda->bases, bases, npes * sizeof *bases);
+    free(bases);
+    return status;
+}
+
+/* Those of the host's segments, then those of the window. */
+static weft_status write_keys(const struct gda *gda, CUdeviceptr to, const uint32_t *hosts,
+                              const uint32_t *gpus)
+{
+    weft_status status = write_gpu(gda, to, hosts, gda->chunks * sizeof *hosts);
+    return status ? status
+                  : write_gpu(gda, to + gda->chunks * sizeof *hosts, gpus,
+                              gda->gpu->units * sizeof *gpus);
+}
+
+weft_status gda_tell_keys(struct gda *gda)
+{
+    const struct gda_cuda *cuda = gda->cuda;
+    if (!cuda || !cuda->table)
+        return WEFT_OK;
+    const struct gda_gpu *gpu = gda->gpu;
+    size_t row_bytes = cuda->chunks * sizeof(uint32_t);
+    weft_status status = WEFT_OK;
+    for (size_t a = 0; a < gda->count && !status; a++)
+        status = write_keys(gda, cuda->local_keys + a * row_bytes,
+                            gda->local_keys + a * gda->chunks, gpu->local_keys + a * gpu->units);
+    for (size_t row = 0; row < gda->count * (size_t)gda->world->npes && !status; row++)
+        status =
+            write_keys(gda, cuda->remote_keys + row * row_bytes,
+                       gda->remote_keys + row * gda->chunks, gpu->remote_keys + row * gpu->units);
+    size_t rows = gda->count * (size_t)gda->world->npes;
+    for (size_t row = 0; row < rows && !status; row++)
+        status = write_keys(gda, cuda->remote_keys + (rows + row) * row_bytes,
+                            gda->data_keys + row * gda->chunks, gpu->data_keys + row * gpu->units);
+    return status;
+}
+
+static weft_status make_tables(struct gda *gda)
+{
+    struct gda_cuda *cuda = gda->cuda;
+    size_t npes = (size_t)gda->world->npes, blocks = (size_t)cuda->count * gda->depth;
+    cuda->chunks = gda->chunks + gda->gpu->units;
+    const struct {
+        CUdeviceptr *to;
+        size_t bytes;
+    } all[] = {
+        {&cuda->queues, cuda->count * sizeof(struct weft_dev_gda_queue)},
+        {&cuda->marks, blocks / WEFT_DEV_GDA_MARKS * sizeof(uint64_t)},
+        {&cuda->busy, blocks * sizeof(uint32_t)},
+        {&cuda->used, (cuda->count / 64 + 1) * sizeof(uint64_t)},
+        {&cuda->bases, npes * WEFT_DEV_PARTS * sizeof(uint64_t)},
+        {&cuda->remote_keys, 2 * gda->count * npes * cuda->chunks * sizeof(uint32_t)},
+        {&cuda->local_keys, gda->count * cuda->chunks * sizeof(uint32_t)},
+        {&cuda->table, sizeof(struct weft_dev_gda)},
+    };
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && !status; i++)
+        status = gpu_alloc(gda->world->gpu, all[i].bytes, all[i].to);
+    if (!status)
+        status = write_queues(gda);
+    return status ? status : write_bases(gda);
+}
+
+weft_status gda_tell_cuda(struct gda *gda, struct weft_dev *dev)
+{
+    weft_status status = gda->cuda->table ? WEFT_OK : make_tables(gda);
+    if (!status)
+        status = write_table(gda, dev);
+    if (!status)
+        status = gda_tell_keys(gda);
+    dev->gda = (const struct weft_dev_gda *)(uintptr_t)gda->cuda->table;
+    return status;
+}
+
+weft_status gda_read_cuda(struct gda *gda)
+{
+    const struct gda_cuda *cuda = gda->cuda;
+    if (!cuda || !cuda->table)
+        return WEFT_OK;
+    weft_status status =
+        gpu_copy(gda->world->gpu, GDA_LANE, cuda->read, (const void *)(uintptr_t)cuda->queues,
+                 cuda->count * sizeof *cuda->read, GPU_DONE);
+    for (uint32_t i = 0; i < cuda->count && !status; i++) {
+        gda->queues[i].turns = cuda->read[i].turns;
+        gda->queues[i].done = cuda->read[i].done;
+        gda->queues[i].open = cuda->read[i].open;
+        gda->queues[i].flushed = cuda->read[i].flushed;
+    }
+    return status;
+}

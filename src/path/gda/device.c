@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What device code is told of path gda, and waiting for what it has given. Device code of simt uses the queues
+ * and the keys where the host has them; for cuda see cuda.c. */
+#include "path/gda/gda.h"
+
+#include "base/config.h"
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct gda_simt {
+    struct weft_dev_gda table;
+    uint64_t bases[]; /* [npes][WEFT_DEV_PARTS] */
+};
+
+/* In which segment a part is; SEG_COUNT: simt has no such part. */
+static const enum segment_id segment_of[WEFT_DEV_PARTS] = {
+    [WEFT_DEV_HEAP] = SEG_HEAP,
+    [WEFT_DEV_OTHER] = SEG_COUNT,
+    [WEFT_DEV_DATA] = SEG_DATA,
+    [WEFT_DEV_AREAS] = SEG_SYSTEM,
+};
+
+/* Own addresses are those of dev->segment, which need not be where they are registered. */
+static void fill_part(const struct gda *gda, const struct weft_dev *dev, int part)
+{
+    struct gda_simt *simt = gda->simt;
+    struct weft_dev_gda *table = &simt->table;
+    enum segment_id s = segment_of[part];
+    table->chunk_bits[part] = gda->chunk_bits;
+    if (s == SEG_COUNT)
+        return;
+    table->first[part] = gda->first[s];
+    table->own[part] = (uintptr_t)gda->world->map[gda->world->pe][s];
+    if (part == WEFT_DEV_AREAS)
+        table->skip[part] = dev->segment[part].base - table->own[part];
+    for (size_t pe = 0; pe < (size_t)gda->world->npes; pe++)
+        simt->bases[pe * WEFT_DEV_PARTS + (size_t)part] = gda->bases[pe * SEG_COUNT + s];
+}
+
+static weft_status tell_simt(struct gda *gda, struct weft_dev *dev)
+{
+    size_t places = (size_t)gda->world->npes * WEFT_DEV_PARTS;
+    if (!gda->simt)
+        gda->simt = calloc(1, sizeof *gda->simt + places * sizeof gda->simt->bases[0]);
+    if (!gda->simt)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for device code");
+    gda->simt->table =
+        (struct weft_dev_gda){.queues = gda->queues,
+                              .each = gda->each,
+                              .fraction = weft_dev_gda_fraction(gda->each),
+                              .adapters = gda->count,
+                              .bases = gda->simt->bases,
+                              .used = gda->used,
+                              .data_keys = (uint32_t)(gda->data_keys - gda->remote_keys),
+                              .dumps = config_int(CONFIG_TEST_GDA) / GDA_TEST_APART,
+                              .ordered = gda_ordered(gda)};
+    for (int part = 0; part < WEFT_DEV_PARTS; part++)
+        fill_part(gda, dev, part);
+    dev->gda = &gda->simt->table;
+    return WEFT_OK;
+}
+
+weft_status gda_tell_device(struct path_common *common, bool cuda, struct weft_dev *dev)
+{
+    struct gda *gda = (struct gda *)(void *)common;
+    return cuda ? gda_tell_cuda(gda, dev) : tell_simt(gda, dev);
+}
+
+void gda_name_queue(const struct path_common *common, int pe, uint64_t queue, char *text,
+                    size_t bytes)
+{
+    const struct gda *gda = (const struct gda *)(const void *)common;
+    bool there = gda && queue < gda->each && pe >= 0 && pe < gda->world->npes;
+    snprintf(text, bytes, "%s", "");
+    if (there)
+        snprintf(text, bytes, "%s, port %d",
+                 gda->links[gda_queue_number(gda, pe, (uint32_t)queue)].adapter->name, GDA_PORT);
+}
+
+void gda_free_simt(struct gda_simt *simt)
+{
+    free(simt);
+}
+
+/* The queue is the GPU's, and complete: what the peer's adapter has been given by it a read by the host's queue pushes
+ * into its place, since it takes the same way to the same memory. */
+static weft_status flush_by_host(struct gda *gda, int pe, uint32_t adapter)
+{
+    struct weft_dev_gda_queue *q = &gda->queues[gda_queue_number(gda, pe, gda->each + adapter)];
+    uint64_t end;
+    weft_status status = gda_flush_queue(gda, q, pe, adapter, &end);
+    return status ? status : gda_await(gda, q, pe, end, BOX_OP_SETTLE);
+}
+
+weft_status gda_settle_device(struct path_common *common)
+{
+    struct gda *gda = (struct gda *)(void *)common;
+    weft_status status = gda_read_cuda(gda);
+    uint32_t count = (uint32_t)gda->world->npes * gda->each;
+    for (uint32_t i = 0; i < count && !status; i++) {
+        struct weft_dev_gda_queue *q = &gda->queues[i];
+        int pe = (int)(i / gda->each);
+        uint32_t adapter = gda_adapter_of(gda, i % gda->each);
+        uint64_t head = weft_dev_gda_head(q), end = 0;
+        bool open = weft_dev_gda_is_open(q);
+        if (open && !gda->cuda && !(status = gda_flush_queue(gda, q, pe, adapter, &end)))
+            head = end;
+        if (!status && !weft_dev_gda_reached(q, head))
+            status = gda->far && gda->cuda ? gda_await_far(gda, i, head)
+                                           : gda_await(gda, q, pe, head, BOX_OP_SETTLE);
+        if (open && !gda->cuda && !status)
+            weft_dev_gda_flush_done(q, end);
+        if (open && gda->cuda && !status)
+            status = flush_by_host(gda, pe, adapter);
+    }
+    return status;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The commands by which queues of an mlx5 adapter are made in memory of the program and connected. A
+ * command is a buffer of big-endian words; the offsets of its fields are those of the device's interface
+ * (mlx5_ifc of the Linux kernel and of rdma-core). Knows nothing of PEs. */
+#include "path/gda/gda.h"
+
+#include "base/status.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------- fields */
+
+enum { IN_BYTES = 272, OUT_BYTES = 16, CAPS_BYTES = 16 + 4096 };
+
+enum command {
+    QUERY_HCA_CAP = 0x100,
+    QUERY_HCA_VPORT_CONTEXT = 0x762,
+    CREATE_CQ = 0x400,
+    CREATE_QP = 0x500,
+    RST2INIT_QP = 0x502,
+    INIT2RTR_QP = 0x503,
+    RTR2RTS_QP = 0x504,
+};
+
+/* A field: byte offset of its word, lowest bit, number of bits. */
+struct field {
+    uint16_t word;
+    uint8_t shift, bits;
+};
+
+/* Contexts within commands, and an address path within that of a queue pair. */
+enum { CQC = 0x10, QPC = 0x18, ADS = QPC + 0x18 };
+
+static const struct field opcode = {0x0, 16, 16}, op_mod = {0x4, 0, 16}, object = {0x8, 0, 24};
+
+static uint32_t get(const void *buffer, struct field field)
+{
+    uint32_t word;
+    memcpy(&word, (const char *)buffer + field.word, sizeof word);
+    return be32toh(word) >> field.shift & (uint32_t)((1ull << field.bits) - 1);
+}
+
+static void put(void *buffer, struct field field, uint32_t value)
+{
+    uint32_t word, mask = (uint32_t)((1ull << field.bits) - 1);
+    char *at = (char *)buffer + field.word;
+    memcpy(&word, at, sizeof word);
+    word = be32toh(word);
+    word = (word & ~(mask << field.shift)) | (value & mask) << field.shift;
+    word = htobe32(word);
+    memcpy(at, &word, sizeof word);
+}
+
+static void put64(void *buffer, uint16_t at, uint64_t value)
+{
+    value = htobe64(value);
+    memcpy((char *)buffer + at, &value, sizeof value);
+}
+
+static struct field in(int context, uint16_t word, uint8_t shift, uint8_t bits)
+{
+    return (struct field){(uint16_t)(context + word), shift, bits};
+}
+
+/* ----------------------------------------------------------------------------------- failures */
+
+static const char *command_name(enum command command)
+{
+    switch (command) {
+    case QUERY_HCA_CAP:
+        return "QUERY_HCA_CAP";
+    case QUERY_HCA_VPORT_CONTEXT:
+        return "QUERY_HCA_VPORT_CONTEXT";
+    case CREATE_CQ:
+        return "CREATE_CQ";
+    case CREATE_QP:
+        return "CREATE_QP";
+    case RST2INIT_QP:
+        return "RST2INIT_QP";
+    case INIT2RTR_QP:
+        return "INIT2RTR_QP";
+    case RTR2RTS_QP:
+        return "RTR2RTS_QP";
+    }
+    return "a command";
+}
+
+static weft_status refused(const struct gda_adapter *adapter, enum command command, const void *out)
+{
+    int error = errno;
+    return base_fail(WEFT_ERR_SYSTEM, "path gda: %s refuses %s: %s, status %#x, syndrome %#x",
+                     adapter->name, command_name(command), strerror(error),
+                     get(out, (struct field){0x0, 24, 8}), get(out, (struct field){0x4, 0, 32}));
+}
+
+/* ------------------------------------------------------------------------------- capabilities */
+
+/* Groups of capabilities, as QUERY_HCA_CAP numbers them: << 1, + 1 for what is there now. */
+enum { GENERAL_CAPS = 0, ATOMIC_CAPS = 3 };
+
+static bool query(const struct gda_adapter *adapter, int group, unsigned char *out, char *lacks,
+                  size_t bytes)
+{
+    unsigned char command[OUT_BYTES] = {0};
+    memset(out, 0, CAPS_BYTES);
+    put(command, opcode, QUERY_HCA_CAP);
+    put(command, op_mod, (uint32_t)group << 1 | 1);
+    if (!adapter->lib->dv.general_cmd(adapter->context, command, sizeof command, out, CAPS_BYTES))
+        return true;
+    size_t used = strlen(lacks);
+    snprintf(lacks + used, bytes - used, "%sQUERY_HCA_CAP: %s", used ? ", " : "", strerror(errno));
+    return false;
+}
+
+static void lacking(char *lacks, size_t bytes, const char *what)
+{
+    size_t used = strlen(lacks);
+    snprintf(lacks + used, bytes - used, "%s%s", used ? ", " : "", what);
+}
+
+void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes)
+{
+    enum { CAP = 0x10, WIDTHS = 0xc }; /* bits of 4 and 8 bytes, as powers of two */
+    unsigned char out[CAPS_BYTES];
+    if (query(adapter, GENERAL_CAPS, out, lacks, bytes) && get(out, in(CAP, 0x3c, 0, 4)) != 1)
+        lacking(lacks, bytes, "completions of version 1");
+    if (!query(adapter, ATOMIC_CAPS, out, lacks, bytes))
+        return;
+    if ((get(out, in(CAP, 0x10, 0, 16)) & 0xf) != 0xf)
+        lacking(lacks, bytes, "masked atomics");
+    if ((get(out, in(CAP, 0x14, 0, 16)) & WIDTHS) != WIDTHS)
+        lacking(lacks, bytes, "atomics of 4 and 8 bytes");
+}
+
+/* InfiniBand with adaptive routing: a mask of the service levels whose packets may come out of their order. Queues here
+ * have level 0. RoCE keeps the order of a queue that does not ask for another. */
+bool gda_may_reorder(const struct gda_adapter *adapter)
+{
+    enum { CONTEXT = 0x10, VPORT_BYTES = CONTEXT + 512, LEVEL = 0 };
+    unsigned char command[OUT_BYTES] = {0}, out[VPORT_BYTES] = {0};
+    if (adapter->ethernet)
+        return false;
+    put(command, opcode, QUERY_HCA_VPORT_CONTEXT);
+    put(command, (struct field){0x8, 16, 4}, GDA_PORT);
+    if (adapter->lib->dv.general_cmd(adapter->context, command, sizeof command, out, sizeof out))
+        return true;
+    return get(out, in(CONTEXT, 0x50, 0, 16)) >> LEVEL & 1;
+}
+
+/* ------------------------------------------------------------------------------------ creation */
+
+static uint32_t log_of(uint32_t power)
+{
+    return (uint32_t)__builtin_ctz(power);
+}
+
+/* Collapsed, and never overrun: the entry is written over. */
+weft_status gda_create_cq(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at)
+{
+    const struct gda_adapter *adapter = link->adapter;
+    unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
+    uint32_t umem = link->umem;
+    put(command, opcode, CREATE_CQ);
+    put(command, in(CQC, 0x0, 25, 1), 1); /* dbr_umem_valid */
+    put(command, in(CQC, 0x0, 20, 1), 1); /* cc */
+    put(command, in(CQC, 0x0, 17, 1), 1); /* oi */
+    put(command, in(CQC, 0x4, 0, 32), umem);
+    put(command, in(CQC, 0xc, 24, 5), log_of(depth));
+    put(command, in(CQC, 0xc, 0, 24), link->uar->page_id);
+    put(command, in(CQC, 0x14, 0, 8), adapter->eq_number);
+    put64(command, CQC + 0x38, record_at);
+    put64(command, 0x50, ring_at);
+    put(command, (struct field){0x58, 0, 32}, umem);
+    put(command, (struct field){0x5c, 31, 1}, 1);
+    errno = 0;
+    link->cq =
+        adapter->lib->dv.obj_create(adapter->context, command, sizeof command, out, sizeof out);
+    if (!link->cq)
+        return refused(adapter, CREATE_CQ, out);
+    link->cq_number = get(out, object);
+    return WEFT_OK;
+}
+
+weft_status gda_create_qp(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at,
+                          uint32_t *number)
+{
+    enum { RC = 0, MIGRATED = 3, NO_RECEIVE_QUEUE = 3 };
+    const struct gda_adapter *adapter = link->adapter;
+    unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
+    uint32_t umem = link->umem;
+    put(command, opcode, CREATE_QP);
+    put(command, in(QPC, 0x0, 16, 8), RC);
+    put(command, in(QPC, 0x0, 11, 2), MIGRATED);
+    put(command, in(QPC, 0x4, 0, 24), adapter->pd_number);
+    put(command, in(QPC, 0x8, 11, 4), log_of(depth));
+    put(command, in(QPC, 0xc, 0, 24), link->uar->page_id);
+    put(command, in(QPC, 0x7c, 0, 24), link->cq_number);
+    put(command, in(QPC, 0x9c, 0, 24), link->cq_number);
+    put64(command, QPC + 0xa0, record_at);
+    put(command, in(QPC, 0xac, 24, 3), NO_RECEIVE_QUEUE);
+    put(command, in(QPC, 0xd0, 28, 1), 1); /* dbr_umem_valid */
+    put(command, in(QPC, 0xe4, 0, 32), umem);
+    put64(command, 0x100, ring_at);
+    put(command, (struct field){0x108, 0, 32}, umem);
+    put(command, (struct field){0x10c, 31, 1}, 1);
+    errno = 0;
+    link->qp =
+        adapter->lib->dv.obj_create(adapter->context, command, sizeof command, out, sizeof out);
+    if (!link->qp)
+        return refused(adapter, CREATE_QP, out);
+    *number = get(out, object);
+    return WEFT_OK;
+}
+
+/* ---------------------------------------------------------------------------------- connection */
+
+static weft_status modify(const struct gda_link *link, enum command command, uint32_t number,
+                          unsigned char buffer[IN_BYTES])
+{
+    unsigned char out[OUT_BYTES] = {0};
+    put(buffer, opcode, command);
+    put(buffer, object, number);
+    errno = 0;
+    int error = link->adapter->lib->dv.obj_modify(link->qp, buffer, IN_BYTES, out, sizeof out);
+    return error ? refused(link->adapter, command, out) : WEFT_OK;
+}
+
+/* What the peer may do by this queue. */
+static void permit(unsigned char *command)
+{
+    enum { UP_TO_8_BYTES = 3 };
+    put(command, in(QPC, 0x90, 15, 1), 1); /* rre, rwe, rae */
+    put(command, in(QPC, 0x90, 14, 1), 1);
+    put(command, in(QPC, 0x90, 13, 1), 1);
+    put(command, in(QPC, 0x90, 16, 4), UP_TO_8_BYTES);
+}
+
+static weft_status to_init(const struct gda_link *link, uint32_t number)
+{
+    enum { MIGRATED = 3 };
+    unsigned char command[IN_BYTES] = {0};
+    put(command, in(QPC, 0x0, 11, 2), MIGRATED);
+    permit(command);
+    put(command, in(ADS, 0x24, 16, 8), GDA_PORT);
+    return modify(link, RST2INIT_QP, number, command);
+}
+
+static void set_way(const struct gda_adapter *adapter, unsigned char *command,
+                    const struct gda_address *peer, uint32_t sport)
+{
+    put(command, in(ADS, 0x24, 16, 8), GDA_PORT);
+    if (!peer->ethernet) {
+        put(command, in(ADS, 0x4, 0, 16), peer->lid);
+        return;
+    }
+    put(command, in(ADS, 0x4, 23, 1), 1); /* grh */
+    put(command, in(ADS, 0x8, 16, 8), (uint32_t)adapter->gid_index);
+    put(command, in(ADS, 0x8, 0, 8), 64); /* hop limit */
+    memcpy(command + ADS + 0x10, peer->gid, sizeof peer->gid);
+    put(command, in(ADS, 0x20, 0, 16), sport);
+    memcpy(command + ADS + 0x26, peer->mac, sizeof peer->mac);
+}
+
+static weft_status to_receive(const struct gda_link *link, const struct gda_ends *ends,
+                              const struct gda_address *peer)
+{
+    unsigned char command[IN_BYTES] = {0};
+    uint32_t mtu = link->adapter->port.active_mtu;
+    put(command, in(QPC, 0x8, 29, 3), peer->mtu < mtu ? peer->mtu : mtu);
+    put(command, in(QPC, 0x8, 24, 5), 30); /* log_msg_max */
+    put(command, in(QPC, 0x14, 0, 24), ends->peer_number);
+    put(command, in(QPC, 0x94, 0, 24), ends->peer_psn);
+    put(command, in(QPC, 0x90, 21, 3), link->adapter->log_reads);
+    put(command, in(QPC, 0x94, 24, 5), 12); /* min_rnr_nak: 0.64 ms */
+    permit(command);
+    set_way(link->adapter, command, peer, ends->sport);
+    return modify(link, INIT2RTR_QP, ends->number, command);
+}
+
+/* 4.096 us << 20, seven times: half a minute until a peer that does not answer is given up. */
+static weft_status to_send(const struct gda_link *link, const struct gda_ends *ends)
+{
+    enum { RETRIES = 7, TIMEOUT = 20 };
+    unsigned char command[IN_BYTES] = {0};
+    put(command, in(QPC, 0x70, 21, 3), link->adapter->log_reads);
+    put(command, in(QPC, 0x70, 16, 3), RETRIES);
+    put(command, in(QPC, 0x70, 13, 3), RETRIES);
+    put(command, in(ADS, 0x8, 27, 5), TIMEOUT);
+    put(command, in(ADS, 0x24, 16, 8), GDA_PORT);
+    put(command, in(QPC, 0x78, 0, 24), ends->psn);
+    return modify(link, RTR2RTS_QP, ends->number, command);
+}
+
+weft_status gda_connect_qp(const struct gda_link *link, const struct gda_ends *ends,
+                           const struct gda_address *peer)
+{
+    weft_status status = to_init(link, ends->number);
+    if (!status)
+        status = to_receive(link, ends, peer);
+    return status ? status : to_send(link, ends);
+}

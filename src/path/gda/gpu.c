@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPU memory behind keys of the adapter: every allocation of the GPU heap is registered whole when it comes, by
+ * dma-buf, else by its address, and the others are told its key. What can be registered in neither way is refused with
+ * the causes of both. */
+#include "path/gda/gda.h"
+
+#include "base/status.h"
+#include "boot/agree.h"
+#include "gpu/gpu.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int access_of(bool relaxed)
+{
+    return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+           IBV_ACCESS_REMOTE_ATOMIC | (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
+}
+
+static CUdeviceptr own_window(const struct gda *gda)
+{
+    return gpu_heap_own(&gda->world->gpu->heap)->base;
+}
+
+/* ---------------------------------------------------------------------------------- registration */
+
+static struct ibv_mr *by_dmabuf(struct gda *gda, const struct gda_adapter *adapter, CUdeviceptr at,
+                                size_t bytes, bool relaxed, char *why, size_t room)
+{
+    const struct verbs *verbs = &adapter->lib->verbs;
+    int fd;
+    if (!verbs->reg_dmabuf_mr) {
+        snprintf(why, room, "libibverbs has no ibv_reg_dmabuf_mr");
+        return NULL;
+    }
+    if (gpu_export_dmabuf(gda->world->gpu, at, bytes, &fd)) {
+        snprintf(why, room, "%.100s (needs NVIDIA's open modules)", base_last_error());
+        return NULL;
+    }
+    struct ibv_mr *mr = verbs->reg_dmabuf_mr(adapter->pd, 0, bytes, at, fd, access_of(relaxed));
+    if (!mr)
+        snprintf(why, room, "ibv_reg_dmabuf_mr: %s", strerror(errno));
+    close(fd); /* the region holds what it needs */
+    return mr;
+}
+
+static struct ibv_mr *by_address(struct gda *gda, const struct gda_adapter *adapter, CUdeviceptr at,
+                                 size_t bytes, bool relaxed, char *why, size_t room)
+{
+    struct ibv_mr *mr =
+        adapter->lib->verbs.reg_mr(adapter->pd, (void *)(uintptr_t)at, bytes, access_of(relaxed));
+    int error = errno;
+    if (!mr)
+        snprintf(why, room, "ibv_reg_mr: %s%s", strerror(error),
+                 gpu_peermem_is_here() ? "" : " (load nvidia-peermem)");
+    return mr;
+}
+
+static weft_status register_extent(struct gda *gda, const struct gda_adapter *adapter,
+                                   const struct gpu_extent *extent, bool relaxed,
+                                   struct ibv_mr **mr)
+{
+    CUdeviceptr at = own_window(gda) + extent->offset;
+    char one[160] = "", other[160] = "";
+    *mr = by_dmabuf(gda, adapter, at, extent->bytes, relaxed, one, sizeof one);
+    if (*mr)
+        return WEFT_OK;
+    *mr = by_address(gda, adapter, at, extent->bytes, relaxed, other, sizeof other);
+    gda->gpu->by_address |= *mr != NULL;
+    return *mr ? WEFT_OK
+               : base_fail(WEFT_ERR_NO_PATH,
+                           "path gda: %s reaches no GPU memory: %zu MiB of it can be registered "
+                           "neither by dma-buf (%s) nor by address (%s)",
+                           adapter->name, extent->bytes >> 20, one, other);
+}
+
+/* ------------------------------------------------------------------------------------------ keys */
+
+static void set_keys(const struct gda_gpu *gpu, uint32_t *keys, size_t offset, size_t bytes,
+                     uint32_t key)
+{
+    size_t first = offset >> gpu->unit_bits, last = (offset + bytes - 1) >> gpu->unit_bits;
+    for (size_t unit = first; unit <= last && unit < gpu->units; unit++)
+        keys[unit] = key;
+}
+
+static weft_status exchange_keys(struct gda *gda, const struct gda_region *region)
+{
+    const struct path_world *world = gda->world;
+    struct gda_gpu *gpu = gda->gpu;
+    size_t npes = (size_t)world->npes;
+    const bool relaxed = gpu->data_keys != gpu->remote_keys;
+    uint32_t mine[2][GDA_ADAPTERS_MOST] = {0}, (*all)[2][GDA_ADAPTERS_MOST];
+    all = calloc(npes, sizeof *all);
+    weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    status = boot_agree(world->boot, status);
+    for (uint32_t a = 0; a < gda->count; a++) {
+        mine[0][a] = htobe32(region->mrs[a]->rkey);
+        mine[1][a] = htobe32(relaxed ? region->data[a]->rkey : region->mrs[a]->rkey);
+    }
+    if (!status)
+        status = world->boot->ops->allgather(world->boot, mine, all, sizeof mine);
+    for (uint32_t a = 0; a < gda->count && !status; a++) {
+        set_keys(gpu, gpu->local_keys + (size_t)a * gpu->units, region->offset, region->bytes,
+                 htobe32(relaxed ? region->data[a]->lkey : region->mrs[a]->lkey));
+        for (size_t pe = 0; pe < npes; pe++) {
+            size_t row = (a * npes + pe) * gpu->units;
+            set_keys(gpu, gpu->remote_keys + row, region->offset, region->bytes, all[pe][0][a]);
+            set_keys(gpu, gpu->data_keys + row, region->offset, region->bytes, all[pe][1][a]);
+        }
+    }
+    free(all);
+    return status;
+}
+
+static weft_status add_region(struct gda *gda, const struct gpu_extent *extent)
+{
+    struct gda_gpu *gpu = gda->gpu;
+    const bool relaxed = gpu->data_keys != gpu->remote_keys;
+    struct gda_region made = {extent->offset, extent->bytes, {NULL}, {NULL}};
+    struct gda_region *more = realloc(gpu->regions, (gpu->region_count + 1) * sizeof *more);
+    gpu->regions = more ? more : gpu->regions;
+    weft_status status =
+        more ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a key");
+    for (uint32_t a = 0; a < gda->count && !status; a++)
+        status = register_extent(gda, &gda->adapters->one[a], extent, false, &made.mrs[a]);
+    for (uint32_t a = 0; a < gda->count && relaxed && !status; a++)
+        status = register_extent(gda, &gda->adapters->one[a], extent, true, &made.data[a]);
+    if (more)
+        gpu->regions[gpu->region_count++] = made;
+    status = boot_agree(gda->world->boot, status);
+    return status ? status : exchange_keys(gda, &made);
+}
+
+static void deregister(const struct gda *gda, const struct gda_region *region)
+{
+    for (uint32_t a = 0; a < gda->count; a++) {
+        if (region->mrs[a])
+            gda->adapters->lib.verbs.dereg_mr(region->mrs[a]);
+        if (region->data[a])
+            gda->adapters->lib.verbs.dereg_mr(region->data[a]);
+    }
+}
+
+static bool is_listed(const struct gpu_extent *list, size_t count, size_t offset, size_t bytes)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].offset == offset && list[i].bytes == bytes)
+            return true;
+    return false;
+}
+
+static void drop_gone(struct gda *gda, const struct gpu_extent *list, size_t count)
+{
+    struct gda_gpu *gpu = gda->gpu;
+    for (size_t i = 0; i < gpu->region_count; i++) {
+        struct gda_region *region = &gpu->regions[i];
+        if (is_listed(list, count, region->offset, region->bytes))
+            continue;
+        for (uint32_t a = 0; a < gda->count; a++)
+            set_keys(gpu, gpu->local_keys + (size_t)a * gpu->units, region->offset, region->bytes,
+                     0);
+        deregister(gda, region);
+        *region = gpu->regions[--gpu->region_count];
+        i--;
+    }
+}
+
+static bool is_registered(const struct gda_gpu *gpu, const struct gpu_extent *extent)
+{
+    for (size_t i = 0; i < gpu->region_count; i++)
+        if (gpu->regions[i].offset == extent->offset && gpu->regions[i].bytes == extent->bytes)
+            return true;
+    return false;
+}
+
+/* Collective: what comes and goes is the same everywhere. */
+static weft_status follow_heap(struct gda *gda)
+{
+    struct gpu *gpu = gda->world->gpu;
+    size_t count = gpu_list_extents(gpu, NULL, 0);
+    struct gpu_extent *list = calloc(count + 1, sizeof *list);
+    weft_status status = list ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    status = boot_agree(gda->world->boot, status);
+    if (status) {
+        free(list);
+        return status;
+    }
+    gpu_list_extents(gpu, list, count);
+    drop_gone(gda, list, count);
+    for (size_t i = 0; i < count && !status; i++)
+        if (!is_registered(gda->gpu, &list[i]))
+            status = add_region(gda, &list[i]);
+    free(list);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------- its beginning */
+
+static weft_status make_gpu(struct gda *gda)
+{
+    struct gpu *gpu = gda->world->gpu;
+    size_t npes = (size_t)gda->world->npes;
+    struct gda_gpu *made = calloc(1, sizeof *made);
+    if (!made)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for keys");
+    gda->gpu = made;
+    enum gpu_nic_writes order = gpu_nic_writes(gpu);
+    if (order == GPU_NIC_WRITES_UNORDERED)
+        return base_fail(WEFT_ERR_NO_PATH,
+                         "path gda: GPU %d does not order the writes of adapters, and its driver "
+                         "cannot flush them",
+                         gpu->device.ordinal);
+    made->flushed = order == GPU_NIC_WRITES_FLUSHED;
+    made->dumps = !gpu_sees_nic_writes(gpu);
+    made->unit_bits = (uint32_t)__builtin_ctzll(gpu->heap.granularity);
+    made->units = (uint32_t)(gpu->heap.size >> made->unit_bits);
+    made->bases = calloc(npes, sizeof *made->bases);
+    made->local_keys = calloc((size_t)gda->count * made->units, sizeof *made->local_keys);
+    made->remote_keys = calloc(2 * gda->count * npes * made->units, sizeof *made->remote_keys);
+    made->data_keys = made->remote_keys;
+    return made->bases && made->local_keys && made->remote_keys
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu keys",
+                           gda->count * npes * made->units);
+}
+
+/* PEs that cannot have what device code needs are served by their proxy. */
+static weft_status begin(struct gda *gda)
+{
+    const struct path_world *world = gda->world;
+    weft_status status = boot_agree(world->boot, make_gpu(gda));
+    if (status)
+        return status;
+    uint64_t mine = own_window(gda);
+    status = world->boot->ops->allgather(world->boot, &mine, gda->gpu->bases, sizeof mine);
+    for (int pe = 0; pe < world->npes && !status; pe++) {
+        const char *fault = gda_window_fault(gda->gpu->bases[pe], world->gpu->heap.size);
+        if (fault)
+            status = gda_refuse(pe, fault);
+    }
+    if (!status)
+        status = gda_open_far(gda, gda->gpu->why_host, sizeof gda->gpu->why_host);
+    if (gda->far)
+        gda->gpu->data_keys += gda->count * (size_t)world->npes * gda->gpu->units;
+    if (!status)
+        status = gda_open_cuda(gda, gda->gpu->why_proxy, sizeof gda->gpu->why_proxy);
+    return boot_agree(world->boot, status);
+}
+
+weft_status gda_gpu_memory(struct path_common *common)
+{
+    struct gda *gda = (struct gda *)(void *)common;
+    if (!gda->world->gpu)
+        return WEFT_OK;
+    weft_status status = gda->gpu ? WEFT_OK : begin(gda);
+    if (!status)
+        status = follow_heap(gda);
+    return status ? status : boot_agree(gda->world->boot, gda_tell_keys(gda));
+}
+
+void gda_free_gpu(struct gda *gda)
+{
+    struct gda_gpu *gpu = gda->gpu;
+    if (!gpu)
+        return;
+    for (size_t i = 0; i < gpu->region_count; i++)
+        deregister(gda, &gpu->regions[i]);
+    free(gpu->regions);
+    free(gpu->bases);
+    free(gpu->local_keys);
+    free(gpu->remote_keys);
+    free(gpu);
+    gda->gpu = NULL;
+}
+
+/* --------------------------------------------------------------------------------------- the rest */
+
+weft_status gda_flush(const struct gda *gda)
+{
+    return gda->gpu && gda->gpu->flushed ? gpu_flush_nic_writes(gda->world->gpu) : WEFT_OK;
+}
+
+weft_status gda_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
+                       size_t bytes)
+{
+    const struct gda *gda = (const struct gda *)(void *)world->common[PATH_GDA];
+    char device[PATH_FOUND_BYTES];
+    (void)pe;
+    if (kind != WEFT_GPU || !gda || !gda->gpu)
+        return WEFT_OK;
+    gda_describe_cuda(gda, device, sizeof device);
+    snprintf(found, bytes, "GPU memory by %s; %.150s",
+             gda->gpu->by_address ? "address (peermem)" : "dma-buf", device);
+    return WEFT_OK;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What path gda keeps for the whole job, made and unmade. */
+#include "path/gda/gda.h"
+
+#include "base/config.h"
+#include "base/status.h"
+#include "boot/agree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static weft_status make_bounce(struct gda *gda)
+{
+    size_t bytes = (size_t)GDA_BOUNCES * GDA_BOUNCE_BYTES;
+    void *bounce = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bounce == MAP_FAILED)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory of %zu bytes", bytes);
+    gda->bounce = bounce;
+    for (uint32_t a = 0; a < gda->count; a++) {
+        const struct gda_adapter *adapter = &gda->adapters->one[a];
+        gda->bounce_regions[a] =
+            adapter->lib->verbs.reg_mr(adapter->pd, bounce, bytes, IBV_ACCESS_LOCAL_WRITE);
+        if (!gda->bounce_regions[a])
+            return base_fail(WEFT_ERR_SYSTEM, "path gda: %s: ibv_reg_mr of %zu bytes: %s",
+                             adapter->name, bytes, strerror(errno));
+    }
+    return WEFT_OK;
+}
+
+/* A PE that none has chosen the path for may lack what it needs; it would not be asked for anything. */
+static weft_status make(struct gda *gda)
+{
+    if (!gda->adapters)
+        return base_fail(WEFT_ERR_NO_PATH,
+                         "path gda: PE %d has no adapter, and others have chosen it",
+                         gda->world->pe);
+    weft_status status = gda_register_segments(gda);
+    if (!status)
+        status = make_bounce(gda);
+    return status ? status : gda_make_queues(gda);
+}
+
+weft_status gda_join(const struct path_world *world, struct gda_adapters *adapters,
+                     struct gda **result)
+{
+    struct gda *gda = calloc(1, sizeof *gda);
+    if (!gda) {
+        gda_drop_adapters(adapters);
+        return boot_agree(world->boot, base_fail(WEFT_ERR_NO_MEMORY, "no memory for path gda"));
+    }
+    *result = gda;
+    gda->world = world;
+    gda->adapters = adapters;
+    gda->count = adapters ? adapters->count : 1;
+    gda->each = gda_queues_each(gda->count);
+    gda->depth = (uint32_t)config_int(CONFIG_GDA_DEPTH);
+    gda->chunk_bits = (uint32_t)__builtin_ctzll(config_size(CONFIG_GDA_CHUNK));
+    pthread_mutex_init(&gda->lock, NULL);
+    weft_status status = boot_agree(world->boot, make(gda));
+    return status ? status : gda_connect(gda);
+}
+
+void gda_leave(struct gda *gda)
+{
+    gda_close_cuda(gda);
+    if (gda->adapters)
+        gda_close_far(gda);
+    gda_free_simt(gda->simt);
+    if (gda->adapters) {
+        gda_free_queues(gda);
+        gda_free_gpu(gda);
+        gda_free_memory(gda);
+        for (uint32_t a = 0; a < gda->count; a++)
+            if (gda->bounce_regions[a])
+                gda->adapters->lib.verbs.dereg_mr(gda->bounce_regions[a]);
+        if (gda->bounce)
+            munmap(gda->bounce, (size_t)GDA_BOUNCES * GDA_BOUNCE_BYTES);
+        gda_drop_adapters(gda->adapters);
+    }
+    pthread_mutex_destroy(&gda->lock);
+    free(gda);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One adapter for path gda: opened, and looked at for all that the path needs of it, so that everything it lacks is told
+ * at once. Knows nothing of PEs, and not which adapter is taken. */
+#include "path/gda/gda.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { GIDS_MOST = 64 };
+
+static void lacking(char *lacks, size_t bytes, const char *what, const char *why)
+{
+    size_t used = strlen(lacks);
+    if (used < bytes)
+        snprintf(lacks + used, bytes - used, "%s%s%s%s", used ? ", " : "", what, why[0] ? ": " : "",
+                 why);
+}
+
+/* How far a GID reaches: one of RoCE v2 further than one of v1, which no router knows, and the one of an IPv4 address
+ * further than a link-local one. */
+static int reach_of(const union ibv_gid *gid, bool second)
+{
+    static const unsigned char ipv4[12] = {[10] = 0xff, [11] = 0xff};
+    return 2 * second + !memcmp(gid->raw, ipv4, sizeof ipv4);
+}
+
+/* The GID of the port that reaches furthest; the kernel tells the version of each beside it. -1: there is none. */
+static int find_gid(const struct gda_adapter *adapter, union ibv_gid *gid)
+{
+    static const union ibv_gid zero;
+    int any = -1, furthest = -1;
+    for (int i = 0; i < GIDS_MOST && i < adapter->port.gid_tbl_len; i++) {
+        char path[300], type[32] = "";
+        union ibv_gid here;
+        if (adapter->lib->verbs.query_gid(adapter->context, GDA_PORT, i, &here))
+            break;
+        if (memcmp(&here, &zero, sizeof here) == 0)
+            continue;
+        snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%d/gid_attrs/types/%d",
+                 adapter->name, GDA_PORT, i);
+        FILE *file = fopen(path, "re");
+        bool second = file && fgets(type, sizeof type, file) && strstr(type, "v2");
+        if (file)
+            fclose(file);
+        if (reach_of(&here, second) <= furthest)
+            continue;
+        furthest = reach_of(&here, second);
+        any = i;
+        *gid = here;
+    }
+    return any;
+}
+
+static void look_at_port(struct gda_adapter *adapter, char *lacks, size_t bytes)
+{
+    memset(&adapter->port, 0, sizeof adapter->port);
+    int error = adapter->lib->verbs.query_port(adapter->context, GDA_PORT, &adapter->port);
+    if (error) {
+        lacking(lacks, bytes, "ibv_query_port", strerror(error));
+        return;
+    }
+    if (adapter->port.state != IBV_PORT_ACTIVE)
+        lacking(lacks, bytes, "port 1 is down", "");
+    adapter->ethernet = adapter->port.link_layer == IBV_LINK_LAYER_ETHERNET;
+    adapter->gid_index = find_gid(adapter, &adapter->gid);
+    if (adapter->ethernet && adapter->gid_index < 0)
+        lacking(lacks, bytes, "no GID at port 1", "");
+    if (!adapter->ethernet && !adapter->port.lid)
+        lacking(lacks, bytes, "no LID at port 1", "");
+}
+
+static void look_at_pd(struct gda_adapter *adapter, char *lacks, size_t bytes)
+{
+    struct mlx5dv_pd number = {0};
+    struct mlx5dv_obj object = {.pd = {.out = &number}};
+    adapter->pd = adapter->lib->verbs.alloc_pd(adapter->context);
+    object.pd.in = adapter->pd;
+    if (!adapter->pd)
+        lacking(lacks, bytes, "ibv_alloc_pd", strerror(errno));
+    else if (adapter->lib->dv.init_obj(&object, MLX5DV_OBJ_PD))
+        lacking(lacks, bytes, "mlx5dv_init_obj of the protection domain", strerror(errno));
+    adapter->pd_number = number.pdn;
+    if (adapter->lib->dv.query_eqn(adapter->context, 0, &adapter->eq_number))
+        lacking(lacks, bytes, "mlx5dv_devx_query_eqn", strerror(errno));
+}
+
+/* That a doorbell register and a page of own memory can be had is tried with one of each. */
+static void look_at_memory(struct gda_adapter *adapter, char *lacks, size_t bytes)
+{
+    void *page = mmap(NULL, GDA_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct mlx5dv_devx_uar *uar = adapter->lib->dv.alloc_uar(adapter->context, 0);
+    if (!uar)
+        lacking(lacks, bytes, "no doorbell register (mlx5dv_devx_alloc_uar)", strerror(errno));
+    else
+        adapter->lib->dv.free_uar(uar);
+    if (page == MAP_FAILED)
+        return;
+    struct mlx5dv_devx_umem *umem =
+        adapter->lib->dv.umem_reg(adapter->context, page, GDA_PAGE, IBV_ACCESS_LOCAL_WRITE);
+    if (!umem)
+        lacking(lacks, bytes, "no queues in own memory (mlx5dv_devx_umem_reg)", strerror(errno));
+    else
+        adapter->lib->dv.umem_dereg(umem);
+    munmap(page, GDA_PAGE);
+}
+
+static void look_at_limits(struct gda_adapter *adapter)
+{
+    struct ibv_device_attr attr;
+    int most = 16;
+    memset(&attr, 0, sizeof attr);
+    if (adapter->lib->verbs.query_device &&
+        !adapter->lib->verbs.query_device(adapter->context, &attr)) {
+        most = attr.max_qp_rd_atom < attr.max_qp_init_rd_atom ? attr.max_qp_rd_atom
+                                                              : attr.max_qp_init_rd_atom;
+        adapter->atomics_with_cpu = attr.atomic_cap == IBV_ATOMIC_GLOB;
+    }
+    adapter->log_reads = most > 1 ? (uint8_t)(31 - __builtin_clz((unsigned)most)) : 0;
+    adapter->log_reads = adapter->log_reads < 7 ? adapter->log_reads : 7;
+}
+
+void gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks, size_t bytes)
+{
+    lacks[0] = '\0';
+    errno = 0;
+    adapter->context = adapter->lib->verbs.open_device(listed);
+    if (!adapter->context) {
+        lacking(lacks, bytes, "ibv_open_device", strerror(errno));
+        return;
+    }
+    look_at_port(adapter, lacks, bytes);
+    gda_query_caps(adapter, lacks, bytes);
+    adapter->may_reorder = gda_may_reorder(adapter);
+    look_at_pd(adapter, lacks, bytes);
+    look_at_memory(adapter, lacks, bytes);
+    look_at_limits(adapter);
+}
+
+void gda_close_adapter(struct gda_adapter *adapter)
+{
+    if (adapter->pd)
+        adapter->lib->verbs.dealloc_pd(adapter->pd);
+    if (adapter->context)
+        adapter->lib->verbs.close_device(adapter->context);
+    adapter->pd = NULL;
+    adapter->context = NULL;
+}

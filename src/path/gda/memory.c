@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registration of the segments with the adapter, in chunks with a key each, all at the start: device code
+ * cannot ask for one later. Knows nothing of queues. */
+#include "path/gda/gda.h"
+
+#include "base/config.h"
+#include "base/status.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const segment_names[SEG_COUNT] = {"the host heap", "the program's data",
+                                                     "the system segment"};
+
+static uint32_t chunks_of(const struct gda *gda, int segment)
+{
+    size_t size = gda->world->sizes[segment];
+    return (uint32_t)((size + ((size_t)1 << gda->chunk_bits) - 1) >> gda->chunk_bits);
+}
+
+static weft_status register_chunk(struct gda *gda, uint32_t a, int segment, uint32_t number,
+                                  bool relaxed)
+{
+    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                       IBV_ACCESS_REMOTE_ATOMIC | (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
+    size_t start = (size_t)number << gda->chunk_bits, most = (size_t)1 << gda->chunk_bits;
+    size_t left = gda->world->sizes[segment] - start, bytes = left < most ? left : most;
+    char *base = gda->world->map[gda->world->pe][segment] + start;
+    const struct gda_adapter *adapter = &gda->adapters->one[a];
+    struct ibv_mr *region = adapter->lib->verbs.reg_mr(adapter->pd, base, bytes, access);
+    if (!region)
+        return base_fail(WEFT_ERR_SYSTEM,
+                         "path gda: %s cannot register %zu bytes of %s (ibv_reg_mr: %s)%s",
+                         adapter->name, bytes, segment_names[segment], strerror(errno),
+                         errno == ENOMEM ? "; the limit of locked memory (ulimit -l), or "
+                                           "WEFT_HEAP_SIZE, is to be changed"
+                                         : "");
+    size_t chunk = (size_t)a * gda->chunks + gda->first[segment] + number;
+    gda->regions[chunk + (relaxed ? (size_t)gda->count * gda->chunks : 0)] = region;
+    gda->local_keys[chunk] = htobe32(region->lkey);
+    return WEFT_OK;
+}
+
+weft_status gda_register_segments(struct gda *gda)
+{
+    size_t npes = (size_t)gda->world->npes, count = gda->count;
+    for (int s = 0; s < SEG_COUNT; s++) {
+        gda->first[s] = gda->chunks;
+        gda->chunks += chunks_of(gda, s);
+    }
+    gda->relaxed = config_int(CONFIG_TEST_GDA) & GDA_TEST_RELAXED;
+    gda->regions = calloc(2 * count * gda->chunks, sizeof *gda->regions);
+    gda->local_keys = calloc(count * gda->chunks, sizeof *gda->local_keys);
+    gda->remote_keys = calloc(2 * count * npes * gda->chunks, sizeof *gda->remote_keys);
+    gda->data_keys = gda->remote_keys + (gda->relaxed ? count * npes * gda->chunks : 0);
+    gda->bases = calloc(npes * SEG_COUNT, sizeof *gda->bases);
+    if (!gda->regions || !gda->local_keys || !gda->remote_keys || !gda->bases)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %u keys", gda->chunks);
+    weft_status status = WEFT_OK;
+    for (uint32_t a = 0; a < gda->count; a++)
+        for (int s = 0; s < SEG_COUNT; s++)
+            for (uint32_t i = 0; i < chunks_of(gda, s) && !status; i++) {
+                status = register_chunk(gda, a, s, i, false);
+                if (!status && gda->relaxed)
+                    status = register_chunk(gda, a, s, i, true);
+            }
+    return status;
+}
+
+void gda_free_memory(struct gda *gda)
+{
+    for (size_t i = 0; gda->regions && i < 2 * (size_t)gda->count * gda->chunks; i++)
+        if (gda->regions[i])
+            gda->adapters->lib.verbs.dereg_mr(gda->regions[i]);
+    free(gda->regions);
+    free(gda->local_keys);
+    free(gda->remote_keys);
+    free(gda->bases);
+}
+
+static void cut(size_t *bytes, size_t offset, uint32_t bits)
+{
+    size_t left = (((offset >> bits) + 1) << bits) - offset;
+    *bytes = *bytes < left ? *bytes : left;
+}
+
+uint64_t gda_address_of(const struct gda *gda, struct remote at)
+{
+    size_t pe = (size_t)at.peer->pe;
+    return at.offset +
+           (at.segment == SEG_GPU ? gda->gpu->bases[pe] : gda->bases[pe * SEG_COUNT + at.segment]);
+}
+
+struct weft_dev_gda_place gda_there(const struct gda *gda, uint32_t adapter, struct remote at,
+                                    size_t *bytes)
+{
+    struct weft_dev_gda_place place = {.address = gda_address_of(gda, at)};
+    size_t pe = (size_t)at.peer->pe, row = (size_t)adapter * (size_t)gda->world->npes + pe;
+    if (at.segment == SEG_GPU) {
+        const struct gda_gpu *gpu = gda->gpu;
+        cut(bytes, at.offset, gpu->unit_bits);
+        place.key = gpu->remote_keys[row * gpu->units + (at.offset >> gpu->unit_bits)];
+        return place;
+    }
+    cut(bytes, at.offset, gda->chunk_bits);
+    place.key = gda->remote_keys[row * gda->chunks + gda->first[at.segment] +
+                                 (at.offset >> gda->chunk_bits)];
+    return place;
+}
+
+uint32_t gda_data_key(const struct gda *gda, uint32_t adapter, struct remote at, bool *open)
+{
+    const struct gda_gpu *gpu = gda->gpu;
+    size_t row = (size_t)adapter * (size_t)gda->world->npes + (size_t)at.peer->pe;
+    if (at.segment == SEG_GPU) {
+        *open = gpu->data_keys != gpu->remote_keys;
+        return gpu->data_keys[row * gpu->units + (at.offset >> gpu->unit_bits)];
+    }
+    *open = gda->relaxed;
+    return gda
+        ->data_keys[row * gda->chunks + gda->first[at.segment] + (at.offset >> gda->chunk_bits)];
+}
+
+static bool is_in_window(const struct gda *gda, uint32_t adapter, const void *local, size_t *bytes,
+                         struct weft_dev_gda_place *at)
+{
+    const struct gda_gpu *gpu = gda->gpu;
+    size_t offset = gpu ? (uintptr_t)local - gpu->bases[gda->world->pe] : 0;
+    if (!gpu || offset >> gpu->unit_bits >= gpu->units)
+        return false;
+    cut(bytes, offset, gpu->unit_bits);
+    *at = (struct weft_dev_gda_place){
+        (uintptr_t)local,
+        gpu->local_keys[(size_t)adapter * gpu->units + (offset >> gpu->unit_bits)]};
+    return at->key != 0;
+}
+
+bool gda_here(const struct gda *gda, uint32_t adapter, const void *local, size_t *bytes,
+              struct weft_dev_gda_place *at)
+{
+    for (int s = 0; s < SEG_COUNT; s++) {
+        size_t size = gda->world->sizes[s];
+        size_t offset = (size_t)((const char *)local - gda->world->map[gda->world->pe][s]);
+        if (offset >= size)
+            continue;
+        *bytes = *bytes < size - offset ? *bytes : size - offset;
+        cut(bytes, offset, gda->chunk_bits);
+        *at = (struct weft_dev_gda_place){
+            (uintptr_t)local, gda->local_keys[(size_t)adapter * gda->chunks + gda->first[s] +
+                                              (offset >> gda->chunk_bits)]};
+        return true;
+    }
+    return is_in_window(gda, adapter, local, bytes, at);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for a queue of path gda that the host looks at, and why one has failed, in words. */
+#include "path/gda/gda.h"
+
+#include "base/status.h"
+#include "path/gda/error.h"
+
+#include <time.h>
+
+/* A queue that fails because its peer has ended fails for that: the launcher gets time to tell. */
+static weft_status failed(const struct gda *gda, const struct weft_dev_gda_queue *q, int pe,
+                          struct path_wait *wait)
+{
+    enum { LOOKS = 25, PAUSE_NS = 20 * 1000 * 1000 };
+    const char *name = gda->links[q - gda->queues].adapter->name;
+    uint64_t last = __atomic_load_n(q->completion, __ATOMIC_ACQUIRE);
+    if (weft_dev_gda_cqe_opcode(last) != WEFT_DEV_GDA_CQE_ERROR)
+        return base_fail(
+            WEFT_ERR_TIMEOUT,
+            "path gda: the host's queue to PE %d (queue pair %#x of %s, port %d) was given up when a "
+            "wait for room in it had expired",
+            pe, q->number, name, GDA_PORT);
+    uint64_t word = __atomic_load_n(q->completion - 1, __ATOMIC_RELAXED);
+    unsigned syndrome = (unsigned)(word >> 56), vendor = (unsigned)(word >> 48 & 0xff);
+    for (int i = 0; i < LOOKS; i++) {
+        weft_status status = path_wait_step(wait, (uint64_t)i);
+        if (status)
+            return status;
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+    return base_fail(
+        WEFT_ERR_PATH,
+        "path gda: the host's queue to PE %d (queue pair %#x of %s, port %d) has failed: "
+        "%s (syndrome %#04x, vendor %#04x)",
+        pe, q->number, name, GDA_PORT, gda_syndrome_text(syndrome), syndrome, vendor);
+}
+
+uint32_t gda_ordered(const struct gda *gda)
+{
+    for (uint32_t a = 0; a < gda->count; a++)
+        if (gda->adapters->one[a].may_reorder)
+            return WEFT_DEV_GDA_ORDERED;
+    return 0;
+}
+
+/* Where the peer's data lie: the GPU heap, where that has keys of relaxed order. */
+static struct remote flush_place(const struct gda *gda, struct peer *peer)
+{
+    const struct gda_gpu *gpu = gda->gpu;
+    bool relaxed = gpu && gpu->region_count && gpu->data_keys != gpu->remote_keys;
+    return (struct remote){.peer = peer,
+                           .segment = relaxed ? SEG_GPU : SEG_SYSTEM,
+                           .offset = relaxed ? gpu->regions[0].offset : 0};
+}
+
+weft_status gda_flush_queue(const struct gda *gda, struct weft_dev_gda_queue *q, int pe,
+                            uint32_t adapter, uint64_t *end)
+{
+    struct peer peer = {.world = gda->world, .pe = pe};
+    size_t bytes = sizeof(uint64_t);
+    struct weft_dev_gda_place from = gda_there(gda, adapter, flush_place(gda, &peer), &bytes);
+    uint64_t turns = weft_dev_gda_reserve(q, 1);
+    uint64_t done = __atomic_load_n(&q->done, __ATOMIC_ACQUIRE);
+    uint64_t base = weft_dev_gda_whole(done, (uint32_t)(turns >> 32));
+    *end = base + 1;
+    if (unlikely(!weft_dev_gda_room_late(q, done, (uint32_t)*end))) {
+        weft_status status = gda_await(gda, q, pe, weft_dev_gda_needed(q, *end), BOX_OP_QUIET);
+        if (status) /* nothing gets past what was reserved here */
+            weft_dev_gda_abandon(q);
+        if (status)
+            return status;
+    }
+    weft_dev_gda_move(&q->ring, base, WEFT_DEV_GDA_READ, from, weft_dev_gda_sink(q), sizeof bytes,
+                      WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_flush_given(q, *end);
+    weft_dev_gda_publish(q, &q->ring, base, *end, weft_dev_gda_ahead(turns));
+    return WEFT_OK;
+}
+
+weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int pe, uint64_t target,
+                      enum box_operation operation)
+{
+    uint64_t done = weft_dev_gda_look(q);
+    if (done != WEFT_DEV_GDA_FAILED && done >= target)
+        return WEFT_OK;
+    struct path_wait wait = {
+        .world = gda->world, .operation = operation, .pe = pe, .expected = target};
+    weft_status status = WEFT_OK;
+    while (!status && done != WEFT_DEV_GDA_FAILED && done < target) {
+        status = path_wait_step(&wait, done);
+        done = weft_dev_gda_look(q);
+    }
+    if (!status && done == WEFT_DEV_GDA_FAILED)
+        status = failed(gda, q, pe, &wait);
+    path_wait_end(&wait);
+    return status;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations of the paths `self` and `p2p` that touch GPU memory on either side: the host asks its GPU
+ * for copies between any two kinds of memory, atomics and signals. `remote` is a place in the GPU heap
+ * or in a host segment of a PE of this node. */
+#include "gpu/stripe.h"
+#include "path/local/mapped.h"
+#include "path/local/p2p.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct path_state {
+    struct gpu *gpu;
+    unsigned lane;
+    struct mapped mapped;
+};
+
+weft_status p2p_gpu_open(const struct path_world *world, struct path_state **state)
+{
+    static _Atomic unsigned turn;
+    *state = NULL;
+    if (!world->gpu)
+        return WEFT_OK;
+    *state = calloc(1, sizeof **state);
+    if (!*state)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context's GPU state");
+    (*state)->gpu = world->gpu;
+    mapped_open(&(*state)->mapped, world);
+    (*state)->lane = atomic_fetch_add(&turn, 1) % GPU_LANES;
+    return WEFT_OK;
+}
+
+void p2p_gpu_close(struct path_state *state)
+{
+    free(state);
+}
+
+bool p2p_gpu_is_device(const struct path_state *state, const void *local)
+{
+    return state && gpu_place_of(state->gpu, local) == GPU_PLACE_DEVICE;
+}
+
+weft_status p2p_gpu_address(struct remote at, char **address)
+{
+    const struct path_world *world = at.peer->world;
+    if (at.segment != SEG_GPU) {
+        *address = world->map[at.peer->pe][at.segment];
+        if (!*address)
+            return base_fail(WEFT_ERR_NO_PATH, "the host memory of PE %d is not mapped here",
+                             at.peer->pe);
+        *address += at.offset;
+        return WEFT_OK;
+    }
+    int slot = world->gpu->slot_of[at.peer->pe];
+    *address = slot < 0 ? NULL : (char *)(uintptr_t)gpu_address(world->gpu, slot, at.offset);
+    /* The peer's memory was mapped when this path was chosen, but the heap may have grown since,
+     * and mapping the new memory may have been refused. */
+    return *address
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_NO_PATH,
+                           "the GPU memory of PE %d cannot be accessed from PE %d (%s)",
+                           at.peer->pe, world->pe,
+                           slot < 0 ? "another kernel" : world->gpu->heap.windows[slot].evidence);
+}
+
+/* Between a peer's memory and own memory. */
+static weft_status copy(struct remote at, void *dst, const void *src, size_t bytes,
+                        enum gpu_manner manner)
+{
+    struct path_state *state = at.peer->state;
+    int slot = at.segment == SEG_GPU ? state->gpu->slot_of[at.peer->pe] : -1;
+    if (slot < 0)
+        return gpu_copy(state->gpu, state->lane, dst, src, bytes, manner);
+    return gpu_copy_peer(state->gpu, state->gpu, slot, state->lane, dst, src, bytes, manner);
+}
+
+weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nbi)
+{
+    struct path_state *state = to.peer->state;
+    char *dst;
+    if (mapped_put(&to.peer->state->mapped, to, src, bytes))
+        return WEFT_OK;
+    weft_status status = p2p_gpu_address(to, &dst);
+    if (status)
+        return status;
+    if (!nbi && gpu_place_of(state->gpu, src) == GPU_PLACE_PLAIN)
+        return gpu_copy_plain(state->gpu, state->lane, dst, src, bytes);
+    return copy(to, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+}
+
+weft_status p2p_gpu_get(struct remote from, void *dst, size_t bytes, bool nbi)
+{
+    char *src;
+    if (mapped_get(&from.peer->state->mapped, from, dst, bytes))
+        return WEFT_OK;
+    weft_status status = p2p_gpu_address(from, &src);
+    if (status)
+        return status;
+    return copy(from, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+}
+
+/* One by one, for what kernels cannot access. */
+static weft_status strided_by_copies(struct remote at, char *local, bool put,
+                                     const struct path_strides *s)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < s->n && !status;
+         i++, at.offset += s->remote_step, local += s->local_step)
+        status = put ? p2p_gpu_put(at, local, s->element, true)
+                     : p2p_gpu_get(at, local, s->element, true);
+    return status ? status : gpu_quiet(at.peer->state->gpu);
+}
+
+weft_status p2p_gpu_strided(struct remote at, void *local, bool put, const struct path_strides *s)
+{
+    struct path_state *state = at.peer->state;
+    char *there;
+    if (mapped_strided(&at.peer->state->mapped, at, local, put, s))
+        return WEFT_OK;
+    if (at.segment != SEG_GPU || gpu_place_of(state->gpu, local) == GPU_PLACE_PLAIN)
+        return strided_by_copies(at, local, put, s);
+    weft_status status = p2p_gpu_address(at, &there);
+    if (status)
+        return status;
+    ptrdiff_t remote_step = (ptrdiff_t)s->remote_step, local_step = (ptrdiff_t)s->local_step;
+    if (put)
+        return gpu_copy_strided(state->gpu, state->lane, there, local, remote_step, local_step,
+                                s->element, s->n);
+    return gpu_copy_strided(state->gpu, state->lane, local, there, local_step, remote_step,
+                            s->element, s->n);
+}
+
+static __attribute__((noinline)) weft_status store_by_gpu(struct remote to, const void *value,
+                                                          size_t width)
+{
+    struct path_state *state = to.peer->state;
+    uint64_t bits = 0;
+    char *at;
+    weft_status status = p2p_gpu_address(to, &at);
+    if (status)
+        return status;
+    memcpy(&bits, value, width); /* the low bytes: little-endian, as every GPU is */
+    return gpu_access(state->gpu, state->lane, (uintptr_t)at, GPU_ACCESS_STORE, width, bits, 0,
+                      NULL);
+}
+
+/* A single value, so that no reader sees a part of it. */
+weft_status p2p_gpu_store(struct remote to, const void *value, size_t width)
+{
+    return mapped_store(&to.peer->state->mapped, to, value, width) ? WEFT_OK
+                                                                   : store_by_gpu(to, value, width);
+}
+
+weft_status p2p_gpu_load(struct remote from, void *value, size_t width)
+{
+    struct path_state *state = from.peer->state;
+    uint64_t bits = 0;
+    char *at;
+    if (mapped_load(from, value, width))
+        return WEFT_OK;
+    weft_status status = p2p_gpu_address(from, &at);
+    if (!status)
+        status =
+            gpu_access(state->gpu, state->lane, (uintptr_t)at, GPU_ACCESS_LOAD, width, 0, 0, &bits);
+    memcpy(value, &bits, width);
+    return status;
+}
+
+weft_status p2p_gpu_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
+                           uint64_t expected, void *fetched, bool nbi)
+{
+    struct path_state *state = at.peer->state;
+    uint64_t before = 0;
+    char *address;
+    if (amo == WEFT_AMO_SET && mapped_store(&at.peer->state->mapped, at, &value, width))
+        return WEFT_OK;
+    if (amo == WEFT_AMO_FETCH && mapped_load(at, fetched, width))
+        return WEFT_OK;
+    weft_status status = p2p_gpu_address(at, &address);
+    if (status)
+        return status;
+    status = gpu_access(state->gpu, state->lane, (uintptr_t)address, (int)amo, width, value,
+                        expected, fetched ? &before : NULL);
+    if (fetched && !status)
+        memcpy(fetched, &before, width);
+    return status;
+}
+
+/* The CPU's own store or addition, after the data is complete. */
+static weft_status signal_host(struct path_state *state, char *at, uint64_t value,
+                               weft_signal_op op)
+{
+    weft_status status = p2p_gpu_quiet(state);
+    if (status)
+        return status;
+    if (op == WEFT_SIGNAL_SET)
+        __atomic_store_n((uint64_t *)at, value, __ATOMIC_RELEASE);
+    else
+        __atomic_fetch_add((uint64_t *)at, value, __ATOMIC_RELEASE);
+    return WEFT_OK;
+}
+
+weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
+                               struct remote signal, uint64_t value, weft_signal_op op, bool nbi)
+{
+    struct path_state *state = to.peer->state;
+    struct gpu *gpu = state->gpu;
+    char *dst, *at;
+    if (op == WEFT_SIGNAL_SET && signal.segment == SEG_GPU &&
+        mapped_put_signal(&to.peer->state->mapped, to, src, bytes, signal, value))
+        return WEFT_OK;
+    weft_status status = p2p_gpu_address(to, &dst);
+    if (!status)
+        status = p2p_gpu_address(signal, &at);
+    if (status)
+        return status;
+    bool plain = gpu_place_of(gpu, src) == GPU_PLACE_PLAIN, must_settle = !nbi && !plain;
+    status = plain && !nbi ? gpu_copy_plain(gpu, state->lane, dst, src, bytes)
+                           : copy(to, dst, src, bytes, GPU_IN_ORDER);
+    if (status)
+        return status;
+    if (signal.segment != SEG_GPU)
+        return signal_host(state, at, value, op);
+    status = gpu_signal(gpu, state->lane, (uintptr_t)at, value, op);
+    return !status && must_settle ? gpu_quiet(gpu) : status;
+}
+
+/* Fence completes too: a CPU store to host memory that follows must not overtake a copy. */
+weft_status p2p_gpu_quiet(struct path_state *state)
+{
+    if (!state)
+        return WEFT_OK;
+    mapped_settle(&state->mapped);
+    return gpu_quiet(state->gpu);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Distances from sysfs. See near.h. */
+#include "path/net/near.h"
+
+#include "base/cpus.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 512, GPUS_MOST = 64, ADDRESS_BYTES = 16, NUMAS_MOST = 64 };
+
+const char *net_near_name(enum net_near near)
+{
+    static const char *const names[] = {"PIX", "PXB", "PHB", "NODE", "SYS", "?"};
+    return names[near];
+}
+
+/* --------------------------------------------------------------------------------- pure distance */
+
+static int links_in(const char *chain)
+{
+    int n = 0;
+    for (; *chain; chain++)
+        n += *chain == '/';
+    return n;
+}
+
+/* Length of the part that both chains begin with, in whole links. */
+static size_t common_part(const char *a, const char *b)
+{
+    size_t end = 0, i = 0;
+    for (; a[i] && a[i] == b[i]; i++)
+        if (a[i] == '/')
+            end = i;
+    if ((!a[i] || a[i] == '/') && (!b[i] || b[i] == '/'))
+        end = i;
+    return end;
+}
+
+/* A switch is an upstream port with downstream ports: two links above a device below it. */
+static enum net_near between(const struct net_place *a, const struct net_place *b)
+{
+    enum { BELOW_ONE_SWITCH = 2 };
+    size_t common = common_part(a->chain, b->chain);
+    if (common && memchr(a->chain, '/', common)) {
+        int below_a = links_in(a->chain + common), below_b = links_in(b->chain + common);
+        return below_a <= BELOW_ONE_SWITCH && below_b <= BELOW_ONE_SWITCH ? NET_NEAR_PIX
+                                                                          : NET_NEAR_PXB;
+    }
+    if (common)
+        return NET_NEAR_PHB;
+    if (a->numa < 0 || b->numa < 0)
+        return NET_NEAR_UNKNOWN;
+    return a->numa == b->numa ? NET_NEAR_NODE : NET_NEAR_SYS;
+}
+
+enum net_near net_near(const struct net_spot *spot, const struct net_place *nic)
+{
+    if (spot->gpu)
+        return between(&spot->device, nic);
+    if (nic->numa < 0 || nic->numa >= NUMAS_MOST || !spot->numas)
+        return NET_NEAR_UNKNOWN;
+    return spot->numas >> nic->numa & 1 ? NET_NEAR_NODE : NET_NEAR_SYS;
+}
+
+/* ----------------------------------------------------------------------------------------- sysfs */
+
+/* The first line of a file, without its end. */
+static bool read_line(char *line, size_t bytes, const char *root, const char *folder,
+                      const char *name, const char *file)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s%s/%s/%s", root, folder, name, file);
+    FILE *stream = fopen(path, "re");
+    bool read = stream && fgets(line, (int)bytes, stream);
+    if (stream)
+        fclose(stream);
+    if (read)
+        line[strcspn(line, "\n")] = '\0';
+    return read;
+}
+
+static bool read_number(long *number, const char *root, const char *folder, const char *name,
+                        const char *file)
+{
+    char line[32];
+    if (!read_line(line, sizeof line, root, folder, name, file))
+        return false;
+    *number = strtol(line, NULL, 10);
+    return true;
+}
+
+static bool is_address(const char *part, size_t length)
+{
+    unsigned domain, bus, device, function;
+    char text[ADDRESS_BYTES];
+    snprintf(text, sizeof text, "%.*s", (int)length, part);
+    return sscanf(text, "%x:%x:%x.%x", &domain, &bus, &device, &function) == 4;
+}
+
+/* The part of a real path from its PCI root to its last PCI device: ".../0000:01:00.0/virtio3" ends before
+ * "virtio3". NULL where it has none, else *address is that device. */
+static const char *find_chain(const char *real, size_t *length, const char **address)
+{
+    const char *root = strstr(real, "/pci"), *part = NULL;
+    for (const char *next; (next = strstr(root ? root + 1 : "", "/pci")) != NULL;)
+        root = next;
+    *address = NULL;
+    for (part = root ? root + 1 : ""; *part; part += strspn(part, "/")) {
+        size_t bytes = strcspn(part, "/");
+        if (is_address(part, bytes)) {
+            *address = part;
+            *length = (size_t)(part + bytes - (root + 1));
+        } else if (*address) {
+            break;
+        }
+        part += bytes;
+    }
+    return *address ? root + 1 : NULL;
+}
+
+static bool place_of(const char *root, const char *folder, const char *name, const char *device,
+                     struct net_place *place)
+{
+    char path[PATH_BYTES], address_text[ADDRESS_BYTES];
+    const char *address, *chain;
+    size_t length;
+    long numa;
+    snprintf(path, sizeof path, "%s%s/%s%s", root, folder, name, device);
+    char *real = realpath(path, NULL);
+    *place = (struct net_place){.numa = -1};
+    chain = real ? find_chain(real, &length, &address) : NULL;
+    if (chain) {
+        snprintf(place->chain, sizeof place->chain, "%.*s", (int)length, chain);
+        snprintf(address_text, sizeof address_text, "%.*s", (int)strcspn(address, "/"), address);
+        if (read_number(&numa, root, "/sys/bus/pci/devices", address_text, "numa_node") &&
+            numa >= 0)
+            place->numa = (int)numa;
+    }
+    free(real);
+    return chain != NULL;
+}
+
+bool net_place_of_pci(const char *root, const char *address, struct net_place *place)
+{
+    return place_of(root, "/sys/bus/pci/devices", address, "", place);
+}
+
+bool net_place_of_interface(const char *root, const char *name, struct net_place *place)
+{
+    return !strchr(name, '/') && (place_of(root, "/sys/class/net", name, "/device", place) ||
+                                  place_of(root, "/sys/class/infiniband", name, "/device", place));
+}
+
+uint64_t net_speed_of(const char *root, const char *name)
+{
+    long speed;
+    return read_number(&speed, root, "/sys/class/net", name, "speed") && speed > 0 ? (uint64_t)speed
+                                                                                   : 0;
+}
+
+bool net_is_down(const char *root, const char *name)
+{
+    char state[32];
+    return read_line(state, sizeof state, root, "/sys/class/net", name, "operstate") &&
+           (strcmp(state, "down") == 0 || strcmp(state, "lowerlayerdown") == 0);
+}
+
+/* ------------------------------------------------------------------------------------------ GPUs */
+
+static int by_address(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Whether this process may open the GPU: a container has the files of its own ones only. */
+static bool is_allowed(const char *root, const char *address)
+{
+    char path[PATH_BYTES], line[128];
+    unsigned minor;
+    snprintf(path, sizeof path, "%s/proc/driver/nvidia/gpus/%s/information", root, address);
+    FILE *file = fopen(path, "re");
+    bool found = false;
+    while (file && !found && fgets(line, sizeof line, file))
+        found = sscanf(line, "Device Minor: %u", &minor) == 1;
+    if (file)
+        fclose(file);
+    snprintf(path, sizeof path, "%s/dev/nvidia%u", root, found ? minor : 0);
+    return found && access(path, R_OK | W_OK) == 0;
+}
+
+/* In the order of their addresses, which is that of the driver where all are of one model. */
+static int list_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
+{
+    char path[PATH_BYTES];
+    int n = 0;
+    snprintf(path, sizeof path, "%s/proc/driver/nvidia/gpus", root);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return 0;
+    for (struct dirent *entry; n < GPUS_MOST && (entry = readdir(folder));)
+        if (isxdigit((unsigned char)entry->d_name[0]) && strlen(entry->d_name) < ADDRESS_BYTES &&
+            is_allowed(root, entry->d_name))
+            strcpy(gpus[n++], entry->d_name);
+    closedir(folder);
+    qsort(gpus, (size_t)n, sizeof gpus[0], by_address);
+    return n;
+}
+
+/* Leaves those that the list names, in its order; what is not told by numbers is not known. */
+static int keep_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *visible)
+{
+    char kept[GPUS_MOST][ADDRESS_BYTES];
+    int count = 0;
+    for (const char *at = visible; *at && count < GPUS_MOST; at += *at == ',') {
+        char *end;
+        long number = strtol(at, &end, 10);
+        if (end == at || (*end && *end != ','))
+            return 0;
+        if (number < 0 || number >= n)
+            break; /* as the driver does it: the list ends there */
+        memcpy(kept[count++], gpus[number], ADDRESS_BYTES);
+        at = end;
+    }
+    memcpy(gpus, kept, (size_t)count * ADDRESS_BYTES);
+    return count;
+}
+
+/* The word of a list that is this PE's turn: a number or an address. -1: neither. */
+static int wanted_gpu(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, int local_pe, const char *wanted)
+{
+    int words = 1;
+    for (const char *c = wanted; *c; c++)
+        words += *c == ',';
+    for (int i = 0; i < local_pe % words; i++)
+        wanted += strcspn(wanted, ",") + 1;
+    size_t length = strcspn(wanted, ",");
+    if (length && length < 4 && strspn(wanted, "0123456789") == length)
+        return atoi(wanted) < n ? atoi(wanted) : -1;
+    for (int i = 0; i < n && length >= 7; i++) {
+        size_t have = strlen(gpus[i]);
+        if (length <= have && strncasecmp(gpus[i] + have - length, wanted, length) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static bool find_gpu(const char *root, int local_pe, const char *wanted, const char *visible,
+                     struct net_spot *spot)
+{
+    char gpus[GPUS_MOST][ADDRESS_BYTES];
+    int n = list_gpus(root, gpus);
+    if (visible)
+        n = keep_visible(gpus, n, visible);
+    int taken = n ? *wanted ? wanted_gpu(gpus, n, local_pe, wanted) : local_pe % n : -1;
+    if (taken < 0 || !net_place_of_pci(root, gpus[taken], &spot->device))
+        return false;
+    spot->gpu = true;
+    snprintf(spot->text, sizeof spot->text, "GPU %s", gpus[taken]);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------ CPUs */
+
+static bool read_cpus(const char *root, int numa, cpu_set_t *cpus)
+{
+    char name[16], list[4096];
+    snprintf(name, sizeof name, "node%d", numa);
+    return read_line(list, sizeof list, root, "/sys/devices/system/node", name, "cpulist") &&
+           cpus_parse(list, cpus);
+}
+
+bool net_cpus_at(const char *root, const struct net_place *place, cpu_set_t *cpus)
+{
+    return place->numa >= 0 && read_cpus(root, place->numa, cpus);
+}
+
+static void find_numas(const char *root, const cpu_set_t *cpus, struct net_spot *spot)
+{
+    int count = 0, last = 0;
+    for (int numa = 0; numa < NUMAS_MOST; numa++) {
+        cpu_set_t here;
+        if (!read_cpus(root, numa, &here))
+            continue;
+        CPU_AND(&here, &here, cpus);
+        if (!CPU_COUNT(&here))
+            continue;
+        spot->numas |= (uint64_t)1 << numa;
+        count++;
+        last = numa;
+    }
+    if (count == 1)
+        snprintf(spot->text, sizeof spot->text, "the CPUs of NUMA node %d", last);
+    else
+        snprintf(spot->text, sizeof spot->text, "the CPUs of %d NUMA nodes", count);
+}
+
+void net_find_spot(const char *root, int local_pe, const char *wanted, const char *visible,
+                   const cpu_set_t *cpus, struct net_spot *spot)
+{
+    *spot = (struct net_spot){0};
+    if (!find_gpu(root, local_pe, wanted, visible, spot))
+        find_numas(root, cpus, spot);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What libfabric offers here, in the words of choose.h, and the choice that all PEs make together.
+ * Opens nothing. */
+#include "path/net/offers.h"
+
+#include "base/config.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "boot/agree.h"
+#include "path/net/near.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+enum { API_VERSION = FI_VERSION(1, 11) };
+
+/* -------------------------------------------------------------------------------- one offer */
+
+/* Whether the network interface is IP over InfiniBand. */
+static bool is_ipoib(const char *interface)
+{
+    char path[128];
+    int type = 0;
+    snprintf(path, sizeof path, "/sys/class/net/%.64s/type", interface);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    bool read = fscanf(file, "%d", &type) == 1;
+    fclose(file);
+    return read && type == ARPHRD_INFINIBAND;
+}
+
+static uint32_t abilities_of(const struct fi_info *info)
+{
+    const uint64_t write = FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
+    const uint64_t read = FI_RMA | FI_READ | FI_REMOTE_READ;
+    uint32_t abilities = 0;
+    if (info->ep_attr->type == FI_EP_RDM)
+        abilities |= NET_DATAGRAMS;
+    if ((info->caps & (FI_MSG | FI_SEND | FI_RECV)) == (FI_MSG | FI_SEND | FI_RECV))
+        abilities |= NET_MESSAGES;
+    if ((info->caps & write) == write)
+        abilities |= NET_WRITE;
+    if ((info->caps & read) == read)
+        abilities |= NET_READ;
+    if (info->domain_attr->mr_key_size <= 8 && !(info->domain_attr->mr_mode & FI_MR_RAW))
+        abilities |= NET_KEYS;
+    return abilities;
+}
+
+static void judge_address(const struct fi_info *info, struct net_offer *offer)
+{
+    const struct sockaddr_in *in = info->src_addr;
+    const struct sockaddr_in6 *in6 = info->src_addr;
+    offer->reach = NET_REACH_OTHERS;
+    if (info->addr_format == FI_SOCKADDR_IN && in) {
+        offer->family = 4;
+        if (ntohl(in->sin_addr.s_addr) >> 24 == 127)
+            offer->reach = NET_REACH_NODE;
+    } else if (info->addr_format == FI_SOCKADDR_IN6 && in6) {
+        offer->family = 6;
+        if (IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr))
+            offer->reach = NET_REACH_NODE;
+        else if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
+            offer->reach = NET_REACH_LINK;
+    }
+    if (strncmp(offer->provider, "shm", 3) == 0 || strncmp(offer->provider, "sm2", 3) == 0)
+        offer->reach = NET_REACH_NODE;
+}
+
+static void judge_link(const struct fi_info *info, struct net_offer *offer)
+{
+    const struct fi_link_attr *link = info->nic ? info->nic->link_attr : NULL;
+    offer->mbps = (uint32_t)(link && link->speed ? link->speed / 1000000
+                                                 : net_speed_of("", offer->interface));
+    offer->down = link && link->state == FI_LINK_DOWN;
+    offer->down |= net_is_down("", offer->interface);
+}
+
+static struct net_offer offer_of(const struct fi_info *info)
+{
+    struct net_offer offer = {.abilities = abilities_of(info)};
+    const char *network = info->fabric_attr->name;
+    snprintf(offer.provider, sizeof offer.provider, "%s", info->fabric_attr->prov_name);
+    snprintf(offer.interface, sizeof offer.interface, "%s",
+             info->domain_attr->name ? info->domain_attr->name : "");
+    if (network && strchr(network, '/'))
+        snprintf(offer.network, sizeof offer.network, "%s", network);
+    judge_address(info, &offer);
+    offer.ipoib = is_ipoib(offer.interface);
+    judge_link(info, &offer);
+    return offer;
+}
+
+/* ------------------------------------------------------------------------------- the whole list */
+
+static void free_offers(const struct fabric *lib, struct net_offers *offers)
+{
+    if (offers->list)
+        lib->freeinfo(offers->list);
+    free(offers->info);
+    free(offers->offer);
+}
+
+static weft_status tabulate(struct net_offers *offers)
+{
+    for (const struct fi_info *info = offers->list; info; info = info->next)
+        offers->count++;
+    offers->info = calloc(offers->count + 1, sizeof *offers->info);
+    offers->offer = calloc(offers->count + 1, sizeof *offers->offer);
+    if (!offers->info || !offers->offer)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu offers of libfabric",
+                         offers->count);
+    size_t i = 0;
+    for (struct fi_info *info = offers->list; info; info = info->next, i++) {
+        offers->info[i] = info;
+        offers->offer[i] = offer_of(info);
+    }
+    return WEFT_OK;
+}
+
+/* What this path can live with, so that providers ask for no more. */
+static void fill_hints(struct fi_info *hints)
+{
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->caps = FI_MSG | FI_RMA;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->domain_attr->mr_mode =
+        FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->av_type = FI_AV_TABLE;
+}
+
+/* libfabric makes its queues as long as so many peers need, and takes 256 where nobody tells: too long for
+ * devices whose queues end before (soft RoCE), and too short for larger jobs. It reads this once, at its first
+ * call of a process; children of the program shall not find it. */
+static int getinfo_for(const struct fabric *lib, int npes, struct fi_info *hints,
+                       struct fi_info **list)
+{
+    enum { LEAST = 8 };
+    static const char name[] = "FI_UNIVERSE_SIZE";
+    char peers[16];
+    bool told = getenv(name) != NULL;
+    snprintf(peers, sizeof peers, "%d", npes < LEAST ? LEAST : npes);
+    if (!told)
+        setenv(name, peers, 1);
+    int error = lib->getinfo(API_VERSION, NULL, NULL, 0, hints, list);
+    if (!told)
+        unsetenv(name);
+    return error;
+}
+
+/* all: whatever there is, so that what cannot be used can be named. */
+static weft_status list_offers(const struct fabric *lib, int npes, bool all,
+                               struct net_offers *offers)
+{
+    struct fi_info *hints = lib->dupinfo(NULL);
+    if (!hints)
+        return base_fail(WEFT_ERR_NO_MEMORY, "fi_dupinfo: no memory");
+    if (!all)
+        fill_hints(hints);
+    int error = getinfo_for(lib, npes, all ? NULL : hints, &offers->list);
+    lib->freeinfo(hints);
+    if (error && error != -FI_ENODATA)
+        return base_fail(WEFT_ERR_SYSTEM, "fi_getinfo: %s", lib->strerror(-error));
+    return tabulate(offers);
+}
+
+/* ------------------------------------------------------------------------- what all have in common */
+
+/* libfabric leaves provider shm out, without a word, where it has no room for its file. */
+static weft_status add_hint(weft_status status, const struct net_wish *wish)
+{
+    enum { FILE_KIB = 16 << 10 };
+    struct statvfs room;
+    char sentence[512];
+    if (strcmp(wish->provider, "shm") != 0 || statvfs("/dev/shm", &room))
+        return status;
+    unsigned long long free_kib = (unsigned long long)room.f_bavail * room.f_frsize / 1024;
+    if (free_kib >= FILE_KIB)
+        return status;
+    base_shorten(sentence, sizeof sentence, base_last_error());
+    return base_fail(status, "%s; /dev/shm has %llu KiB free, and shm takes %d of it for each PE",
+                     sentence, free_kib, FILE_KIB);
+}
+
+static weft_status rows_here(const struct fabric *lib, int npes, const struct net_wish *wish,
+                             struct net_offers *offers, struct net_common *mine)
+{
+    weft_status status = list_offers(lib, npes, false, offers);
+    if (!status)
+        status = net_choose_rows(offers->offer, offers->count, wish, &mine->rows);
+    if (status == WEFT_ERR_CONFIG || status == WEFT_ERR_UNSUPPORTED) {
+        /* Said again with all that is there in view: so a provider that lacks something is named. */
+        struct net_offers every = {0};
+        net_rows none;
+        status = list_offers(lib, npes, true, &every);
+        if (!status)
+            status = net_choose_rows(every.offer, every.count, wish, &none);
+        if (!status)
+            status = base_fail(WEFT_ERR_UNSUPPORTED,
+                               "libfabric offers no provider that registers memory in a way path "
+                               "net knows");
+        else if (status == WEFT_ERR_CONFIG)
+            status = add_hint(status, wish);
+        free_offers(lib, &every);
+    }
+    if (!status)
+        mine->networks = net_choose_networks(offers->offer, offers->count);
+    return status;
+}
+
+static weft_status compare(const struct path_world *world, const struct net_common *mine,
+                           struct net_common *both, char *lacks, size_t bytes)
+{
+    struct net_common *all = calloc((size_t)world->npes, sizeof *all);
+    weft_status status =
+        all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", world->npes);
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = world->boot->ops->allgather(world->boot, mine, all, sizeof *mine);
+    *both = *mine;
+    for (int pe = 0; pe < world->npes && !status; pe++) {
+        both->rows &= all[pe].rows;
+        both->networks &= all[pe].networks;
+        if (!all[pe].rows && !lacks[0])
+            snprintf(lacks, bytes, "PE %d: %s", pe, all[pe].lacks);
+    }
+    free(all);
+    if (!status && !both->rows && !lacks[0])
+        snprintf(lacks, bytes, "no provider of libfabric is offered to every PE");
+    return status;
+}
+
+/* WEFT_ERR_CONFIG stays one; what else this PE lacks is told to all instead. */
+static weft_status look(const struct net_wish *wish, int npes, const struct fabric **lib,
+                        struct net_offers *offers, struct net_common *mine)
+{
+    weft_status status = fabric_open(lib);
+    if (!status)
+        status = rows_here(*lib, npes, wish, offers, mine);
+    if (!status || status == WEFT_ERR_CONFIG)
+        return status;
+    base_shorten(mine->lacks, sizeof mine->lacks, base_last_error());
+    return WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------------------- choosing */
+
+static weft_status check_wish(void)
+{
+    int64_t rails = config_int(CONFIG_FABRIC_RAILS);
+    return rails >= 0 && rails <= NET_RAILS
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_CONFIG,
+                           "WEFT_FABRIC_RAILS is %lld, and a PE uses 1 to %d NICs (0: its share)",
+                           (long long)rails, NET_RAILS);
+}
+
+weft_status net_find(const struct path_world *world, struct net_taken **taken, char *lacks,
+                     char *has)
+{
+    const struct net_wish wish = {.provider = config_string(CONFIG_FABRIC_PROVIDER),
+                                  .interface = config_string(CONFIG_FABRIC_INTERFACE),
+                                  .nodes = world->boot->nodes > 1};
+    const struct fabric *lib = NULL;
+    struct net_offers offers = {0};
+    struct net_common mine = {0}, both;
+    *taken = NULL;
+    lacks[0] = has[0] = '\0';
+    weft_status status = check_wish();
+    if (!status)
+        status = look(&wish, world->npes, &lib, &offers, &mine);
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = compare(world, &mine, &both, lacks, PATH_LACKS_BYTES);
+    if (!status && !lacks[0])
+        status = net_take(world, lib, &wish, &offers, &both, taken, has,
+                          sizeof((struct path_found){0}.has));
+    free_offers(lib, &offers);
+    return status;
+}

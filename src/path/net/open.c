@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing the endpoint of this PE, and telling its address to all the others. */
+#include "path/net/hmem.h"
+#include "path/net/stripe.h"
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "boot/agree.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    ADDRESS_BYTES = 120,
+    RECEIVES_LEAST = 64, /* posted at least */
+    RECEIVES_MOST = 256,
+    RECEIVES_PER_PEER = 4,
+};
+
+/* How a PE is reached over each of its rails. key: PE 0's is that of the job (words.c). */
+struct addresses {
+    uint8_t key[SIPHASH_KEY_BYTES];
+    int32_t count;
+    struct address {
+        uint64_t network, bytes;
+        unsigned char name[ADDRESS_BYTES];
+    } rail[NET_RAILS];
+};
+
+/* ------------------------------------------------------------------------------------ endpoints */
+
+static weft_status post_receives(struct path_common *net, int rail)
+{
+    int count = net->world->npes * RECEIVES_PER_PEER;
+    count = count < RECEIVES_LEAST ? RECEIVES_LEAST : count > RECEIVES_MOST ? RECEIVES_MOST : count;
+    if ((size_t)count > net->rails[rail].info->rx_attr->size)
+        count = (int)net->rails[rail].info->rx_attr->size;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < count && !status; i++) {
+        struct net_message *message = net_take_message(net);
+        status = message
+                     ? net_post_receive(net, rail, message)
+                     : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d messages", count);
+    }
+    return status;
+}
+
+static weft_status tell_address(struct path_common *net, struct net_rail *rail,
+                                struct address *mine)
+{
+    size_t bytes = sizeof mine->name;
+    int error = fi_getname(&rail->endpoint->fid, mine->name, &bytes);
+    mine->bytes = bytes;
+    mine->network = rail->network;
+    return error ? net_refused(net, rail, "fi_getname", error) : WEFT_OK;
+}
+
+/* A rail, with GPU memory where the provider has that; one that cannot be opened so is opened without. What the
+ * first said is kept in gpu_lacks. */
+static weft_status open_rail(struct path_common *net, struct net_rail *rail)
+{
+    char lacks[NET_WHY_BYTES];
+    struct fi_info *plain = net->lib->dupinfo(rail->info);
+    rail->info = net_with_gpu(net->lib, rail->info, lacks, sizeof lacks);
+    rail->hmem = !lacks[0];
+    weft_status status = net_open_rail(net, rail);
+    if (status && rail->hmem && plain) {
+        snprintf(lacks, sizeof lacks, "opened with FI_HMEM: %.120s", base_last_error());
+        rail->hmem = false;
+        net_close_objects(rail);
+        net->lib->freeinfo(rail->info);
+        rail->info = plain;
+        plain = NULL;
+        status = net_open_rail(net, rail);
+    }
+    if (rail == net->rails)
+        memcpy(net->gpu_lacks, lacks, sizeof lacks);
+    else if (rail->hmem)
+        net->gpu_lacks[0] = '\0';
+    if (plain)
+        net->lib->freeinfo(plain);
+    return status;
+}
+
+static weft_status open_here(struct path_common *net, struct addresses *mine)
+{
+    weft_status status = WEFT_OK;
+    if (strcmp(net->provider, "shm") == 0)
+        net_remove_leftovers(net->world);
+    for (int i = 0; i < net->rail_count && !status; i++) {
+        status = open_rail(net, &net->rails[i]);
+        if (!status)
+            status = tell_address(net, &net->rails[i], &mine->rail[i]);
+    }
+    mine->count = net->rail_count;
+    if (!status && !net_draw(mine->key, sizeof mine->key))
+        status = base_fail(WEFT_ERR_SYSTEM, "getrandom: %s", strerror(errno));
+    if (!status)
+        status = serve_open(net->world, &net->serve);
+    for (int i = 0; i < net->rail_count && !status; i++)
+        status = post_receives(net, i);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------ addresses */
+
+/* Which of a peer's rails one of this PE's leads to: of the same network, the one of the same number
+ * before others, the next ones by turns; -1 = none. */
+static int rail_there(const struct path_common *net, int rail, const struct addresses *peer)
+{
+    uint64_t network = net->rails[rail].network;
+    for (int i = 0; i < peer->count; i++) {
+        int there = (rail + i) % peer->count;
+        if (!network || !peer->rail[there].network || peer->rail[there].network == network)
+            return there;
+    }
+    return -1;
+}
+
+static weft_status insert(struct path_common *net, struct net_peer *peer, int rail,
+                          const struct addresses *its)
+{
+    struct net_rail *mine = &net->rails[rail];
+    int there = rail ? rail_there(net, rail, its) : 0;
+    peer->address[rail] = FI_ADDR_NOTAVAIL;
+    if (there < 0)
+        return WEFT_OK;
+    peer->there[rail] = (uint8_t)there;
+    int inserted = fi_av_insert(mine->av, its->rail[there].name, 1, &peer->address[rail], 0, NULL);
+    if (inserted == 1)
+        return WEFT_OK;
+    base_fail(WEFT_ERR_SYSTEM, "fi_av_insert: the address of PE %d was refused", peer->pe);
+    return inserted < 0 ? net_refused(net, mine, "fi_av_insert", inserted) : WEFT_ERR_SYSTEM;
+}
+
+static weft_status exchange(struct path_common *net, const struct addresses *mine)
+{
+    const struct path_world *world = net->world;
+    struct addresses *all = calloc((size_t)world->npes, sizeof *all);
+    weft_status status =
+        all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", world->npes);
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = world->boot->ops->allgather(world->boot, mine, all, sizeof *all);
+    for (int pe = 0; pe < world->npes && !status; pe++) {
+        net->peers[pe].pe = pe;
+        for (int rail = 0; rail < net->rail_count && !status; rail++)
+            status = insert(net, &net->peers[pe], rail, &all[pe]);
+    }
+    if (!status)
+        net_derive_lines(net, all[0].key);
+    free(all);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------- open, close */
+
+static void take(struct path_common *net, struct net_taken *taken)
+{
+    uint64_t stripe = config_size(CONFIG_FABRIC_STRIPE);
+    net->rail_count = taken->count;
+    net->home_carries = taken->home_carries;
+    net->stripe_bytes = !taken->home_carries ? 0 : stripe ? stripe : SIZE_MAX;
+    for (int i = 0; i < taken->count; i++) {
+        net->rails[i].info = taken->info[i];
+        net->rails[i].network = taken->network[i];
+        net->rails[i].mbps = taken->mbps[i];
+        taken->info[i] = NULL;
+    }
+    snprintf(net->provider, sizeof net->provider, "%s", net->rails[0].info->fabric_attr->prov_name);
+}
+
+static weft_status make(const struct path_world *world, struct net_taken *taken,
+                        struct path_common **result)
+{
+    struct path_common *net = calloc(1, sizeof *net);
+    if (net)
+        net->peers = calloc((size_t)world->npes, sizeof *net->peers);
+    if (!net || !net->peers) {
+        free(net);
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path net");
+    }
+    net->world = world;
+    take(net, taken);
+    net->wake = -1;
+    net->waiting_end = &net->waiting;
+    net->late_end = &net->late;
+    pthread_mutex_init(&net->lock, NULL);
+    *result = net;
+    return fabric_open(&net->lib);
+}
+
+weft_status net_open(const struct path_world *world, struct net_taken *taken,
+                     struct path_common **result)
+{
+    struct addresses mine = {0};
+    weft_status status = make(world, taken, result);
+    struct path_common *net = *result;
+    if (!status)
+        status = open_here(net, &mine);
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = exchange(net, &mine);
+    if (!status)
+        status = net_start_thread(net);
+    if (!status)
+        log_debug(
+            "path net: provider %s on %s, %s, %s", net->provider, net_interface(&net->rails[0]),
+            net->rails[0].traits.confirmed ? "writes are confirmed" : "messages follow writes",
+            net->rails[0].descriptor >= 0 ? "sleeps on a descriptor" : "polls");
+    return status;
+}
+
+static void free_keys(struct net_peer *peer, int segment)
+{
+    free(peer->keys[segment]);
+    free(peer->rail_keys[segment]);
+}
+
+static void free_peers(struct path_common *net)
+{
+    for (int pe = 0; pe < net->world->npes; pe++)
+        for (int s = 0; s < SEG_COUNT; s++)
+            free_keys(&net->peers[pe], s);
+    free(net->peers);
+}
+
+void net_close(struct path_common *net)
+{
+    net_stop_thread(net);
+    net_drain(net);
+    for (int i = 0; i < net->rail_count; i++)
+        net_close_endpoint(&net->rails[i]);
+    net_stripe_close(net);
+    net_stage_free(net);
+    for (int i = 0; i < net->rail_count; i++)
+        net_free_rail_memory(net, &net->rails[i]);
+    net_free_places(net);
+    net_free_memory(net);
+    for (int i = 0; i < net->rail_count; i++)
+        net_close_rail(net, &net->rails[i]);
+    serve_close(net->serve);
+    while (net->closed) {
+        struct path_state *state = net->closed;
+        net->closed = state->next;
+        net_free_state(state);
+    }
+    free_peers(net);
+    free(net->awaited);
+    pthread_mutex_destroy(&net->lock);
+    free(net);
+}

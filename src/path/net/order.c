@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a context of path net keeps for each peer, and what fence and quiet make of it: which operations must
+ * have arrived before the next one goes, and when all of them have. Knows no kind of operation. */
+#include "path/net/net.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+
+/* --------------------------------------------------------------------------------- what contexts keep */
+
+struct net_channel *net_touch(struct path_state *state, int pe)
+{
+    struct net_channel *channel = &state->channels[pe];
+    if (!channel->touched) {
+        channel->touched = true;
+        state->touched[state->touched_count++] = pe;
+    }
+    return channel;
+}
+
+void net_free_state(struct path_state *state)
+{
+    free(state->channels);
+    free(state->touched);
+    free(state);
+}
+
+/* Frees a closed context that nothing points to any more. */
+void net_drop_state(struct path_state *state)
+{
+    if (likely(!state->closed) || state->under_way)
+        return;
+    struct path_state **at = &state->net->closed;
+    while (*at != state)
+        at = &(*at)->next;
+    *at = state->next;
+    net_free_state(state);
+}
+
+weft_status net_open_state(const struct path_world *world, struct path_state **result)
+{
+    struct path_state *state = calloc(1, sizeof *state);
+    if (state) {
+        state->net = world->common[PATH_NET];
+        state->channels = calloc((size_t)world->npes, sizeof *state->channels);
+        state->touched = calloc((size_t)world->npes, sizeof *state->touched);
+    }
+    if (!state || !state->channels || !state->touched) {
+        if (state)
+            net_free_state(state);
+        return base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for a context");
+    }
+    *result = state;
+    return WEFT_OK;
+}
+
+/* What was never completed by a quiet is lost, as it may be. */
+void net_close_state(struct path_state *state)
+{
+    struct path_common *net = state->net;
+    net_enter(net);
+    state->closed = true;
+    net->poller = net->poller == state ? NULL : net->poller;
+    state->next = net->closed;
+    net->closed = state;
+    net_drop_state(state);
+    pthread_mutex_unlock(&net->lock);
+}
+
+/* --------------------------------------------------------------------------------- order to one peer */
+
+/* Until none is left of what `count` counts: a number of the channel to the peer, or of the context. */
+static weft_status await_none(struct path_state *state, struct net_peer *peer,
+                              enum box_operation operation, const uint32_t *count)
+{
+    struct path_wait wait = net_waiting(state->net, peer, operation, 0);
+    weft_status status = WEFT_OK;
+    while (!status && *count)
+        status = net_wait(state->net, peer, &wait);
+    path_wait_end(&wait);
+    return status;
+}
+
+weft_status net_await_writes(struct path_state *state, struct net_peer *peer)
+{
+    return await_none(state, peer, BOX_OP_PUT, &state->channels[peer->pe].writes);
+}
+
+weft_status net_await_reads(struct path_state *state, struct net_peer *peer)
+{
+    return await_none(state, peer, BOX_OP_GET, &state->channels[peer->pe].reads);
+}
+
+weft_status net_await_filling(struct path_state *state, struct net_peer *peer)
+{
+    return await_none(state, peer, BOX_OP_PUT, &state->channels[peer->pe].filling);
+}
+
+weft_status net_await_sources(struct path_state *state, struct net_peer *peer)
+{
+    weft_status status = net_await_filling(state, peer);
+    return status ? status : net_await_writes(state, peer);
+}
+
+/* What is staged is a message or a write from now on. */
+static weft_status await_staging(struct path_state *state, struct net_peer *peer)
+{
+    return await_none(state, peer, BOX_OP_PUT, &state->channels[peer->pe].staging);
+}
+
+/* What is given next must not come before what was given so far. Costs nothing until then. */
+void net_fence_channel(const struct path_common *net, struct net_channel *channel)
+{
+    channel->fence = channel->last;
+    channel->fence_staging = channel->staging > 0;
+    channel->fence_writes =
+        (net->rails[0].traits.confirmed && channel->writes > 0) || channel->stripes > 0;
+}
+
+/* Before a request: messages follow the writes in front of them, or else those have arrived. */
+weft_status net_order_request(struct path_state *state, struct net_peer *peer)
+{
+    struct net_channel *channel = &state->channels[peer->pe];
+    if (likely(!channel->fence_writes && !channel->fence_staging))
+        return WEFT_OK;
+    weft_status status = channel->fence_staging ? await_staging(state, peer) : WEFT_OK;
+    if (channel->fence_staging)
+        net_fence_channel(state->net, channel);
+    if (status || !channel->fence_writes)
+        return status;
+    channel->fence_writes = false;
+    return net_await_writes(state, peer);
+}
+
+/* Before a write: it would overtake what the owner has yet to carry out. */
+weft_status net_order_write(struct path_state *state, struct net_peer *peer)
+{
+    struct net_channel *channel = &state->channels[peer->pe];
+    weft_status status = net_order_request(state, peer);
+    if (!status && channel->fence > peer->done)
+        status = net_await_done(state->net, peer, channel->fence);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------ completion */
+
+static weft_status tell_failure(struct path_state *state)
+{
+    weft_status failed = state->failed;
+    state->failed = WEFT_OK;
+    return failed ? base_fail(failed, "%s", state->sentence) : WEFT_OK;
+}
+
+/* The owner will tell when it is done with all that this context has given it. */
+static void ask(struct path_state *state, int pe)
+{
+    struct net_channel *channel = &state->channels[pe];
+    struct net_peer *peer = &state->net->peers[pe];
+    peer->guessed = false;
+    if (channel->unconfirmed) {
+        /* The answer to a message behind the writes confirms them. */
+        if (!peer->open)
+            peer->asked = peer->asked < peer->sent ? peer->asked : peer->sent - 1;
+        net_flush(state->net, peer, true);
+        channel->last = peer->sent;
+        channel->unconfirmed = false;
+    } else if (channel->last > peer->done && channel->last > peer->asked) {
+        peer->quiet_follows = !peer->open && peer->sent - peer->asked == 1;
+        net_flush(state->net, peer, true);
+    }
+}
+
+static weft_status complete(struct path_state *state, int pe)
+{
+    struct net_channel *channel = &state->channels[pe];
+    struct net_peer *peer = &state->net->peers[pe];
+    weft_status status = net_await_writes(state, peer);
+    if (!status)
+        status = net_await_reads(state, peer);
+    if (!status && channel->last > peer->done)
+        status = net_await_done(state->net, peer, channel->last);
+    if (!status)
+        status = net_failure(state->net, peer);
+    return status;
+}
+
+/* Channels that another thread has used meanwhile stay in the list. */
+static void forget_idle(struct path_state *state)
+{
+    int kept = 0;
+    for (int i = 0; i < state->touched_count; i++) {
+        int pe = state->touched[i];
+        struct net_channel *channel = &state->channels[pe];
+        channel->touched = channel->writes || channel->reads || channel->unconfirmed ||
+                           channel->staging || channel->filling ||
+                           channel->last > state->net->peers[pe].done;
+        if (channel->touched)
+            state->touched[kept++] = pe;
+    }
+    state->touched_count = kept;
+}
+
+static weft_status await_answers(struct path_state *state)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < state->touched_count && !status; i++) {
+        struct net_peer *peer = &state->net->peers[state->touched[i]];
+        status = await_none(state, peer, BOX_OP_QUIET, &state->under_way);
+    }
+    return status;
+}
+
+/* Word of all that is staged has gone, and what must be there before it is confirmed is. */
+static weft_status prepare_quiet(struct path_state *state, int pe)
+{
+    struct net_channel *channel = &state->channels[pe];
+    struct net_peer *peer = &state->net->peers[pe];
+    weft_status status = await_staging(state, peer);
+    if (!status && channel->settle)
+        status = net_await_writes(state, peer);
+    channel->settle = false;
+    return status;
+}
+
+weft_status net_complete(struct path_state *state)
+{
+    weft_status status = WEFT_OK, first;
+    for (int i = 0; i < state->touched_count && !status; i++)
+        status = prepare_quiet(state, state->touched[i]);
+    for (int i = 0; i < state->touched_count; i++)
+        ask(state, state->touched[i]);
+    for (int i = 0; i < state->touched_count && !status; i++)
+        status = complete(state, state->touched[i]);
+    if (!status && state->under_way)
+        status = await_answers(state);
+    first = tell_failure(state);
+    forget_idle(state);
+    return first ? first : status;
+}
+
+weft_status net_order(struct path_state *state)
+{
+    weft_status status = tell_failure(state);
+    for (int i = 0; i < state->touched_count; i++) {
+        int pe = state->touched[i];
+        net_fence_channel(state->net, &state->channels[pe]);
+        if (!status)
+            status = net_failure(state->net, &state->net->peers[pe]);
+    }
+    return status;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Path `staged`: the memory that the PEs of a node share for it, made when the first pair of the job
+ * needs the path. Addresses for every ordered pair are there from the beginning, memory behind them only
+ * for what is used. */
+#include "path/staged/staged.h"
+
+#include "base/log.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static size_t desk_bytes(int locals)
+{
+    return sizeof(struct staged_desk) + (size_t)locals * sizeof(struct staged_channel_memory);
+}
+
+static void set_up_channel(struct staged_common *common, int slot)
+{
+    struct staged_channel *channel = &common->channels[slot];
+    channel->common = common;
+    channel->slot = slot;
+    channel->pe = common->world->boot->local_pes[slot];
+    channel->desk = staged_desk(common, slot);
+    struct staged_channel_memory *memory = &channel->desk->channels[common->me];
+    channel->ring = &memory->ring;
+    channel->rooms[STAGED_HOST_ROOM] =
+        (struct staged_room){.memory = memory->host_room, .bytes = STAGED_HOST_BYTES};
+    channel->rooms[STAGED_GPU_ROOM] =
+        (struct staged_room){.memory = memory->gpu_room, .bytes = STAGED_GPU_BYTES};
+    pthread_mutex_init(&channel->lock, NULL);
+}
+
+static weft_status make_area(struct staged_common *common, struct boot *boot)
+{
+    if (boot->local_npes > STAGED_MOST_PES)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "path staged: %d PEs on a node; it serves at most %d", boot->local_npes,
+                         STAGED_MOST_PES);
+    weft_status status =
+        segment_create(&common->area, boot, "weft-staged", desk_bytes(boot->local_npes));
+    if (status)
+        return status;
+    /* Of a channel that is hardly used a huge page would take 2 MiB. A refusal costs memory only. */
+    madvise(common->area.slots, common->area.stride * (size_t)common->area.slot_count,
+            MADV_NOHUGEPAGE);
+    for (int slot = 0; slot < common->locals; slot++)
+        set_up_channel(common, slot);
+    atomic_fetch_add(&staged_desk(common, 0)->users, 1);
+    return WEFT_OK;
+}
+
+weft_status staged_join(const struct path_world *world, struct path_common **result)
+{
+    struct boot *boot = world->boot;
+    struct staged_common *common = calloc(1, sizeof *common);
+    if (!common)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path staged");
+    *common = (struct staged_common){
+        .world = world, .area.fd = -1, .me = boot->local_pe, .locals = boot->local_npes};
+    *result = (struct path_common *)(void *)common; /* staged_leave() frees whatever is there */
+    common->channels = calloc((size_t)common->locals, sizeof *common->channels);
+    if (!common->channels)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path staged to %d PEs",
+                         common->locals);
+    weft_status status = make_area(common, boot);
+    return status ? status : staged_owner_start(common);
+}
+
+/* PEs as threads use one mapping: the last of them undoes it, whoever made it. */
+static void drop_area(struct staged_common *common)
+{
+    struct segment *area = &common->area;
+    if (!area->slots)
+        return;
+    bool last = atomic_fetch_sub(&staged_desk(common, 0)->users, 1) == 1;
+    if (common->world->boot->shared_slot) {
+        if (last)
+            munmap(area->slots, area->stride * (size_t)area->slot_count);
+        area->slots = NULL;
+    }
+    segment_destroy(area);
+}
+
+static void drop_channel(struct staged_common *common, struct staged_channel *channel)
+{
+    struct gpu *gpu = common->world->gpu;
+    for (int i = 0; i < STAGED_SLOTS; i++)
+        gpu_mark_drop(gpu, &channel->asked[i].mark);
+    pthread_mutex_destroy(&channel->lock);
+}
+
+void staged_leave(struct path_common *path_common)
+{
+    struct staged_common *common = (struct staged_common *)(void *)path_common;
+    staged_owner_stop(common->owner);
+    for (int slot = 0; common->area.slots && slot < common->locals; slot++)
+        drop_channel(common, &common->channels[slot]);
+    if (common->world->gpu)
+        gpu_unpin_range(common->world->gpu, common->area.slots,
+                        common->area.stride * (size_t)common->area.slot_count);
+    drop_area(common);
+    free(common->channels);
+    free(common);
+}
+
+/* The slots, and the room that a GPU uses, in huge pages where the kernel gives them. */
+bool staged_pin(const struct staged_common *common, struct staged_channel_memory *memory)
+{
+    struct gpu *gpu = common->world->gpu;
+    madvise(memory->gpu_room, sizeof memory->gpu_room, MADV_HUGEPAGE);
+    weft_status status =
+        gpu_pin_range(gpu, memory, offsetof(struct staged_channel_memory, host_room));
+    if (!status)
+        status = gpu_pin_range(gpu, memory->gpu_room, sizeof memory->gpu_room);
+    if (status)
+        log_info(
+            "path staged: its memory is not pinned, so that each copy takes the driver two: %s",
+            base_last_error());
+    return true;
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Path `slow`: a thread of its own carries every operation out later, in order or not, with delays
+ * and failures on demand. It has what a network has (state, a thread, completion later, an error that
+ * arrives long after the call) without a network. For tests; chosen only by WEFT_PATH=slow, told by
+ * WEFT_SLOW how: "order=random,delay=200us,seed=7,fail=12,lie=3".
+ *
+ * Guarantees: what was given to a PE before a fence is carried out before what is given to that PE
+ * after it; to different PEs nothing is ordered, as over several links of a network. A failed
+ * operation is lost, told by the next fence or quiet of its context, and so is every later operation
+ * to that PE, by the call itself. From the lie-th operation on, blocking puts of LIE_BYTES and more
+ * arrive with a wrong byte; smaller ones, flags among them, stay right, so that wrong data can be
+ * told from data that has not arrived. */
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "path/local/carrier.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LIE_BYTES = 48 };
+
+struct options {
+    bool random;
+    uint64_t delay_ns; /* at most, in front of each operation */
+    uint32_t seed;
+    uint64_t fail; /* the fail-th operation of a context fails; 0 = none does */
+    uint64_t lie;  /* from this one on, puts are falsified; 0 = none is */
+};
+
+struct entry {
+    struct carried carried;
+    uint64_t number;
+    bool fence; /* no operation: what is behind it waits for what is in front */
+    bool *done; /* a caller waits for it; NULL: nobody does */
+    weft_status *result;
+};
+
+struct path_state {
+    struct carrier carrier;
+    struct options options;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t given, finished;
+    struct entry *entries; /* in the order in which they were given */
+    size_t count, room;
+    bool busy, stop;
+    uint64_t numbers;
+    uint32_t random;
+    bool *broken;  /* [npes] an operation to that PE has failed */
+    size_t *first; /* [npes] for choose(): fences in front of the first entry to that PE */
+    weft_status failed;
+    char sentence[256]; /* of the first failure since the last fence or quiet */
+};
+_Static_assert(offsetof(struct path_state, carrier) == 0, "path/local/carrier.c finds it there");
+
+/* ------------------------------------------------------------------------------------- options */
+
+static weft_status parse_option(const char *word, struct options *options)
+{
+    unsigned long long number;
+    int used = 0;
+    size_t length = strlen(word);
+    if (strcmp(word, "order=random") == 0)
+        options->random = true;
+    else if (strcmp(word, "order=given") == 0)
+        options->random = false;
+    else if (sscanf(word, "delay=%lluus%n", &number, &used) == 1 && (size_t)used == length)
+        options->delay_ns = number * 1000;
+    else if (sscanf(word, "seed=%llu%n", &number, &used) == 1 && (size_t)used == length)
+        options->seed = (uint32_t)number;
+    else if (sscanf(word, "fail=%llu%n", &number, &used) == 1 && (size_t)used == length)
+        options->fail = number;
+    else if (sscanf(word, "lie=%llu%n", &number, &used) == 1 && (size_t)used == length)
+        options->lie = number;
+    else
+        return base_fail(
+            WEFT_ERR_CONFIG,
+            "WEFT_SLOW has \"%s\"; it takes order=random, order=given, delay=NUMBERus, "
+            "seed=NUMBER, fail=NUMBER and lie=NUMBER",
+            word);
+    return WEFT_OK;
+}
+
+static weft_status parse_options(struct options *options)
+{
+    char text[256], *rest = text;
+    *options = (struct options){.seed = 1};
+    if (snprintf(text, sizeof text, "%s", config_string(CONFIG_SLOW)) >= (int)sizeof text)
+        return base_fail(WEFT_ERR_CONFIG, "WEFT_SLOW is longer than %zu characters",
+                         sizeof text - 1);
+    weft_status status = WEFT_OK;
+    for (char *word; !status && (word = strsep(&rest, ",")) != NULL;)
+        if (*word)
+            status = parse_option(word, options);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------- the thread */
+
+static uint32_t random_below(struct path_state *state, uint32_t bound)
+{
+    state->random = state->random * 1664525u + 1013904223u;
+    return (state->random >> 8) % bound;
+}
+
+/* A random one of the entries that may go next: those with no fence between them and an earlier
+ * entry to the same PE. There is one, since the first entry is no fence. */
+static size_t choose(struct path_state *state)
+{
+    size_t fences = 0, open = 0, chosen = 0;
+    memset(state->first, 0xff, (size_t)state->carrier.world->npes * sizeof *state->first);
+    for (size_t i = 0; i < state->count; i++) {
+        const struct entry *entry = &state->entries[i];
+        if (entry->fence) {
+            fences++;
+            continue;
+        }
+        size_t *first = &state->first[entry->carried.at.peer->pe];
+        if (*first == SIZE_MAX)
+            *first = fences;
+        if (*first == fences && random_below(state, (uint32_t)++open) == 0)
+            chosen = i;
+    }
+    return chosen;
+}
+
+/* The entry to do next; a fence when nothing is in front of it. Under the lock, count > 0. */
+static struct entry take(struct path_state *state)
+{
+    size_t i = state->options.random && !state->entries[0].fence ? choose(state) : 0;
+    struct entry entry = state->entries[i];
+    memmove(&state->entries[i], &state->entries[i + 1],
+            (--state->count - i) * sizeof *state->entries);
+    return entry;
+}
+
+static void drop(struct carried *carried)
+{
+    if (carried->own_copy)
+        free(carried->data);
+}
+
+static weft_status fail_on_demand(struct entry *entry)
+{
+    char text[96];
+    carried_text(&entry->carried, text, sizeof text);
+    drop(&entry->carried);
+    return base_fail(WEFT_ERR_PATH, "path slow: operation %llu, %s, failed (WEFT_SLOW asks for it)",
+                     (unsigned long long)entry->number, text);
+}
+
+/* Only copies of a blocking put: a source of the program is not touched. */
+static void lie(const struct path_state *state, struct entry *entry)
+{
+    struct carried *carried = &entry->carried;
+    if (state->options.lie && entry->number >= state->options.lie && carried->own_copy &&
+        carried->bytes >= LIE_BYTES)
+        ((unsigned char *)carried->data)[carried->bytes / 2] ^= 0x10;
+}
+
+static void pause_for(uint64_t ns)
+{
+    struct timespec time = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    if (ns)
+        nanosleep(&time, NULL);
+}
+
+/* Under the lock, which is released meanwhile. */
+static void carry_one(struct path_state *state)
+{
+    struct entry entry = take(state);
+    uint64_t delay =
+        state->options.delay_ns ? random_below(state, (uint32_t)state->options.delay_ns + 1) : 0;
+    if (entry.fence)
+        return;
+    state->busy = true;
+    pthread_mutex_unlock(&state->lock);
+    pause_for(delay);
+    lie(state, &entry);
+    weft_status status = entry.number == state->options.fail
+                             ? fail_on_demand(&entry)
+                             : carried_do(&state->carrier, &entry.carried);
+    if (!status)
+        status = carrier_quiet(&state->carrier);
+    pthread_mutex_lock(&state->lock);
+    state->busy = false;
+    if (status) {
+        state->broken[entry.carried.at.peer->pe] = true;
+        if (!state->failed)
+            snprintf(state->sentence, sizeof state->sentence, "%s", base_last_error());
+        state->failed = state->failed ? state->failed : status;
+    }
+    if (entry.done) {
+        *entry.result = status;
+        *entry.done = true;
+    }
+}
+
+static void *carry(void *argument)
+{
+    struct path_state *state = argument;
+    pthread_mutex_lock(&state->lock);
+    while (!state->stop) {
+        if (state->count)
+            carry_one(state);
+        else
+            pthread_cond_wait(&state->given, &state->lock);
+        pthread_cond_broadcast(&state->finished);
+    }
+    pthread_mutex_unlock(&state->lock);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------------------- callers */
+
+/* Waits for `finished` once, at most until the limit of waits. Under the lock. */
+static weft_status await_finished(struct path_state *state, uint64_t since_ns)
+{
+    uint64_t limit = state->carrier.world->wait_limit_ns;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 100 * 1000 * 1000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&state->finished, &state->lock, &until);
+    uint64_t waited = clock_now_ns() - since_ns;
+    if (!limit || waited < limit)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_TIMEOUT,
+                     "path slow: waited %.1f s for %zu operations (limit WEFT_WAIT_LIMIT)",
+                     (double)waited * 1e-9, state->count);
+}
+
+static weft_status make_room(struct path_state *state)
+{
+    if (state->count < state->room)
+        return WEFT_OK;
+    size_t room = state->room ? 2 * state->room : 64;
+    struct entry *entries = realloc(state->entries, room * sizeof *entries);
+    if (!entries)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path slow: no private memory for %zu operations",
+                         room);
+    state->entries = entries;
+    state->room = room;
+    return WEFT_OK;
+}
+
+/* Under the lock. */
+static weft_status give(struct path_state *state, struct entry entry)
+{
+    weft_status status = make_room(state);
+    int pe = entry.fence ? 0 : entry.carried.at.peer->pe;
+    if (!status && !entry.fence && state->broken[pe])
+        status = base_fail(WEFT_ERR_PATH, "path slow: an earlier operation to PE %d failed", pe);
+    if (status) {
+        drop(&entry.carried);
+        return status;
+    }
+    entry.number = entry.fence ? 0 : ++state->numbers;
+    state->entries[state->count++] = entry;
+    pthread_cond_signal(&state->given);
+    return WEFT_OK;
+}
+
+static weft_status give_later(struct path_state *state, struct carried carried)
+{
+    pthread_mutex_lock(&state->lock);
+    weft_status status = give(state, (struct entry){.carried = carried});
+    pthread_mutex_unlock(&state->lock);
+    return status;
+}
+
+/* Returns when the operation has been carried out. When the wait limit passes before, it is
+ * withdrawn. */
+static weft_status give_and_wait(struct path_state *state, struct carried carried)
+{
+    bool done = false;
+    weft_status result = WEFT_OK;
+    uint64_t since = clock_now_ns();
+    pthread_mutex_lock(&state->lock);
+    weft_status status =
+        give(state, (struct entry){.carried = carried, .done = &done, .result = &result});
+    while (!done && !status)
+        status = await_finished(state, since);
+    for (size_t i = 0; status && i < state->count; i++)
+        if (state->entries[i].done == &done)
+            state->entries[i].fence = true;
+    while (status && state->busy) /* the thread may be carrying out this very operation */
+        pthread_cond_wait(&state->finished, &state->lock);
+    char sentence[sizeof state->sentence];
+    memcpy(sentence, state->sentence, sizeof sentence);
+    if (!status && result) { /* returned here, so the next quiet need not */
+        state->failed = WEFT_OK;
+        status = base_fail(result, "%s", sentence);
+    }
+    pthread_mutex_unlock(&state->lock);
+    return status;
+}
+
+static weft_status tell_failure(struct path_state *state)
+{
+    weft_status status = state->failed;
+    state->failed = WEFT_OK;
+    return status ? base_fail(status, "%s", state->sentence) : WEFT_OK;
+}
+
+static weft_status slow_fence(struct path_state *state)
+{
+    pthread_mutex_lock(&state->lock);
+    weft_status status = tell_failure(state);
+    if (!status && state->count)
+        status = give(state, (struct entry){.fence = true});
+    /* With nothing queued no entry is needed: the thread finishes what it carries out first. */
+    pthread_mutex_unlock(&state->lock);
+    return status;
+}
+
+static weft_status slow_quiet(struct path_state *state)
+{
+    uint64_t since = clock_now_ns();
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&state->lock);
+    while ((state->count || state->busy) && !status)
+        status = await_finished(state, since);
+    weft_status failed = tell_failure(state);
+    pthread_mutex_unlock(&state->lock);
+    return failed ? failed : status;
+}
+
+/* ------------------------------------------------------------------------------- open and close */
+
+static void free_state(struct path_state *state)
+{
+    carrier_close(&state->carrier);
+    pthread_cond_destroy(&state->given);
+    pthread_cond_destroy(&state->finished);
+    pthread_mutex_destroy(&state->lock);
+    free(state->broken);
+    free(state->first);
+    free(state->entries);
+    free(state);
+}
+
+static weft_status slow_open(const struct path_world *world, struct path_state **result)
+{
+    static _Atomic uint32_t contexts;
+    pthread_condattr_t monotonic;
+    struct path_state *state = calloc(1, sizeof *state);
+    if (state)
+        state->broken = calloc((size_t)world->npes, sizeof *state->broken);
+    if (state)
+        state->first = calloc((size_t)world->npes, sizeof *state->first);
+    if (!state || !state->broken || !state->first) {
+        if (state) {
+            free(state->broken);
+            free(state->first);
+        }
+        free(state);
+        return base_fail(WEFT_ERR_NO_MEMORY, "path slow: no private memory");
+    }
+    pthread_mutex_init(&state->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&state->given, NULL);
+    pthread_cond_init(&state->finished, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    carrier_open(&state->carrier, world);
+    state->carrier.later = give_later;
+    state->carrier.now = give_and_wait;
+    weft_status status = parse_options(&state->options);
+    state->random = (state->options.seed + ++contexts) * 2654435761u;
+    int error = status ? 0 : thread_start(&state->thread, carry, state);
+    if (error)
+        status = base_fail(WEFT_ERR_SYSTEM, "path slow: pthread_create: %s", strerror(error));
+    if (status) {
+        free_state(state);
+        return status;
+    }
+    *result = state;
+    return WEFT_OK;
+}
+
+static void slow_close(struct path_state *state)
+{
+    pthread_mutex_lock(&state->lock);
+    state->stop = true;
+    pthread_cond_signal(&state->given);
+    pthread_mutex_unlock(&state->lock);
+    pthread_join(state->thread, NULL);
+    /* What was never completed by a quiet is lost, as it may be. */
+    for (size_t i = 0; i < state->count; i++)
+        drop(&state->entries[i].carried);
+    free_state(state);
+}
+
+const struct path_ops path_slow = {
+    .name = "slow",
+    .obstacle = carrier_obstacle,
+    .open = slow_open,
+    .close = slow_close,
+    .put = carrier_put,
+    .get = carrier_get,
+    .atomic = carrier_atomic,
+    .put_signal = carrier_put_signal,
+    .fence = slow_fence,
+    .quiet = slow_quiet,
+};

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Path `weak`: the worst that the contract permits. Puts, signals and atomics that fetch nothing
+ * are held back in copies and delivered late and in random order; non-blocking ones look at their
+ * source, and fill their destination, as late as they may. Only fence, quiet, a full queue and a PE
+ * that waits let them out. A program that is right over this path does not rely on the
+ * strong order of one machine's memory; one that forgot a fence fails here on any laptop. For
+ * tests; chosen only by WEFT_PATH=weak. Delivery itself goes over path p2p. */
+#include "base/status.h"
+#include "path/local/carrier.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { HELD_MOST = 64 };
+
+struct path_state {
+    struct carrier carrier;
+    pthread_mutex_t lock;
+    uint32_t random;
+    int count;
+    weft_status failed; /* of a delivery since the last fence or quiet */
+    struct carried held[HELD_MOST];
+};
+_Static_assert(offsetof(struct path_state, carrier) == 0, "path/local/carrier.c finds it there");
+
+static uint32_t random_below(struct path_state *state, uint32_t bound)
+{
+    state->random = state->random * 1664525u + 1013904223u;
+    return (state->random >> 8) % bound;
+}
+
+static void deliver_one(struct path_state *state)
+{
+    uint32_t i = random_below(state, (uint32_t)state->count);
+    struct carried held = state->held[i];
+    state->held[i] = state->held[--state->count];
+    weft_status status = carried_do(&state->carrier, &held);
+    state->failed = state->failed ? state->failed : status;
+}
+
+/* Everything goes out, in random order and now and then with a pause, so that a peer can see any
+ * part of it without the rest: nothing among what is held has been ordered. */
+static void deliver_all(struct path_state *state)
+{
+    while (state->count) {
+        deliver_one(state);
+        for (uint32_t pause = random_below(state, 4) ? 0 : 200; pause; pause--)
+            __asm__ volatile("" ::: "memory");
+    }
+}
+
+static weft_status hold(struct path_state *state, struct carried carried)
+{
+    pthread_mutex_lock(&state->lock);
+    if (state->count == HELD_MOST)
+        deliver_all(state);
+    state->held[state->count++] = carried;
+    pthread_mutex_unlock(&state->lock);
+    return WEFT_OK;
+}
+
+static weft_status carry_out(struct path_state *state, struct carried carried)
+{
+    weft_status status = carried_do(&state->carrier, &carried);
+    return status ? status : carrier_quiet(&state->carrier);
+}
+
+/* A waiting PE lets out one at a time. */
+static bool weak_progress(struct path_state *state)
+{
+    pthread_mutex_lock(&state->lock);
+    if (state->count)
+        deliver_one(state);
+    pthread_mutex_unlock(&state->lock);
+    return false;
+}
+
+static weft_status weak_flush(struct path_state *state)
+{
+    pthread_mutex_lock(&state->lock);
+    deliver_all(state);
+    weft_status status = state->failed;
+    state->failed = WEFT_OK;
+    pthread_mutex_unlock(&state->lock);
+    if (status)
+        return base_fail(status, "path weak: an operation that it had held back failed");
+    return carrier_quiet(&state->carrier);
+}
+
+static weft_status weak_open(const struct path_world *world, struct path_state **result)
+{
+    static _Atomic uint32_t seed = 1;
+    struct path_state *state = calloc(1, sizeof *state);
+    if (!state)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path weak: no private memory");
+    pthread_mutex_init(&state->lock, NULL);
+    carrier_open(&state->carrier, world);
+    state->carrier.later = hold;
+    state->carrier.now = carry_out;
+    state->random = seed++ * 2654435761u;
+    *result = state;
+    return WEFT_OK;
+}
+
+static void weak_close(struct path_state *state)
+{
+    /* What was never completed by a quiet is lost, as it may be. */
+    for (int i = 0; i < state->count; i++)
+        if (state->held[i].own_copy)
+            free(state->held[i].data);
+    carrier_close(&state->carrier);
+    pthread_mutex_destroy(&state->lock);
+    free(state);
+}
+
+const struct path_ops path_weak = {
+    .name = "weak",
+    .obstacle = carrier_obstacle,
+    .open = weak_open,
+    .close = weak_close,
+    .put = carrier_put,
+    .get = carrier_get,
+    .atomic = carrier_atomic,
+    .put_signal = carrier_put_signal,
+    .fence = weak_flush,
+    .quiet = weak_flush,
+    .progress = weak_progress,
+};
