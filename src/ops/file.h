@@ -3,8 +3,8 @@
 #ifndef WEFT_OPS_FILE_H
 #define WEFT_OPS_FILE_H
 
-#include "ops/access.h"
 #include "file/file.h"
+#include "ops/access.h"
 
 struct weft_file {
     struct weft_job *job;
