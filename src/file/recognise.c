@@ -200,8 +200,6 @@ static void find_store(const struct mount *mount, bool deep, char *text, size_t 
         snprintf(text, bytes, "%.40s below the overlay", found);
     } else if (mount->source[0] == '/' && stat(mount->source, &st) == 0 && S_ISBLK(st.st_mode)) {
         find_device(major(st.st_rdev), minor(st.st_rdev), text, bytes); /* btrfs */
-    } else {
-        snprintf(text, bytes, "unknown");
     }
 }
 

@@ -127,17 +127,18 @@ static void say(struct gpu_stripes *set, const double *rate, double together, si
         snprintf(set->text + used, sizeof set->text - used, " = %.1f GB/s measured", together);
 }
 
-/* One way and all ways as lines over the size, each through two measured points: where they meet. */
+/* One way and all ways as lines over the size, each through two measured points: where they meet. With the larger size
+ * all ways are quicker, so that this is below it. */
 static size_t where_they_meet(const struct run *run, double one_small, double one, double all_small,
                               double all)
 {
-    double span = (double)(run->large - run->small);
-    double gain_per_byte = ((one - one_small) - (all - all_small)) / span;
-    if (all_small <= one_small || gain_per_byte <= 0)
-        return all_small <= one_small ? run->small : run->large;
+    enum { GRAIN = 64 << 10 };
+    if (all_small <= one_small)
+        return run->small;
+    double gain_per_byte =
+        ((one - one_small) - (all - all_small)) / (double)(run->large - run->small);
     double at = (double)run->small + (all_small - one_small) / gain_per_byte;
-    size_t grain = 64 << 10;
-    return at >= (double)run->large ? run->large : ((size_t)at + grain - 1) / grain * grain;
+    return ((size_t)at + GRAIN - 1) / GRAIN * GRAIN;
 }
 
 static weft_status measure(struct run *run)
