@@ -2,23 +2,8 @@
 /* Packets as datagrams of RoCE v2: the bytes of each kind, what is read of them again, and which lengths and opcodes
  * are none, all as golden/hca_format.txt has it. */
 #include "roce_format.h"
+#include "trace.h"
 #include "wqe.h"
-
-#include <string.h>
-
-#include "tests/golden.h"
-
-static char text[1 << 17];
-static size_t used;
-
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    used += (size_t)vsnprintf(text + used, sizeof text - used, format, arguments);
-    va_end(arguments);
-}
 
 static const struct roce_route route = {0x0a010203, 0x0a040506, 0xc123, ROCE_PORT};
 
