@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A software HCA without threads, clock and peers: a test calls its functions one by one, stands at
- * the far ends of the rings of its links, and writes down what it sees. The neighbours of the engine
- * are made up here: links, the wire of RoCE, memory of a GPU. */
+ * the far ends of the rings of its links, and writes down what it sees. The neighbours of the
+ * engine are made up here: links, the wire of RoCE, memory of a GPU. */
 #ifndef WEFT_TESTS_HCA_BENCH_H
 #define WEFT_TESTS_HCA_BENCH_H
 

@@ -2,10 +2,10 @@
 /* Links between HCAs, by the functions of link.c in one thread: two devices in this process shake
  * hands over real sockets and memory; every foreign call fails in its turn, and leaves nothing
  * open. */
+#include "fails.h"
 #include "gpu_engine.h"
 #include "hca.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -30,16 +30,9 @@ enum { RING_KIB = 64, RING = RING_KIB << 10, RING_TOTAL = RING + 128, BELL = 409
 static struct config config = {.ring_kib = RING_KIB};
 static struct device *a, *b; /* a speaks, b has the door */
 
-/* --- Foreign calls: the one of this name fails at its k-th use --- */
+/* --- Foreign calls --- */
 
-static const char *fails = "";
-static unsigned fails_at;
 static long maps; /* that are there */
-
-static bool due(const char *name)
-{
-    return !strcmp(name, fails) && fails_at && !--fails_at;
-}
 
 /* WRAP: a call that fails with -1 and that errno. */
 #define WRAP(result, name, parameters, arguments, error)                                           \
@@ -271,16 +264,6 @@ void roce_part(struct link_out *out)
 }
 
 /* --- Helpers --- */
-
-static unsigned open_files(void)
-{
-    unsigned n = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    while (readdir(folder))
-        n++;
-    closedir(folder);
-    return n;
-}
 
 static void door_of(struct device *d)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RoCE over UDP, by the functions of roce.c: sockets and what comes and goes by them are made up
  * here, and written down as golden/hca_wire.txt has it. */
+#include "fails.h"
 #include "hca.h"
 #include "roce_capture.h"
 #include "roce_format.h"
@@ -21,18 +22,6 @@ static struct config config;
 static struct device device;
 
 /* --- The system --- */
-
-static const char *fails = "";
-static unsigned fails_at;
-static int fails_with;
-
-static bool due(const char *name)
-{
-    bool now = !strcmp(name, fails) && fails_at && !--fails_at;
-    if (now)
-        errno = fails_with;
-    return now;
-}
 
 static int next_socket;
 static unsigned open_sockets;
