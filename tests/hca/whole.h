@@ -26,6 +26,8 @@ int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*body)(v
     assert_non_null(body);
     assert_non_null(of);
     memset(t, 0, sizeof *t);
+    if (due("pthread_create"))
+        return EAGAIN;
     threads_made++;
     return 0;
 }
