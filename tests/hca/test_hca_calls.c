@@ -4,6 +4,8 @@
  * device and its report. As golden/hca_calls.txt has it. */
 #include "whole.h"
 
+#include "gpu_memory.h"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -50,6 +52,29 @@ ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned flags)
 {
     memset(to, 3, bytes);
     return (ssize_t)bytes;
+}
+
+/* Memory of a GPU, when a test says so. */
+static enum gpu_memory_kind gpu_kind;
+static unsigned gpu_added, gpu_removed, gpu_settled;
+enum gpu_memory_kind __wrap_gpu_memory_add(uint64_t address, uint64_t bytes);
+enum gpu_memory_kind __wrap_gpu_memory_add(uint64_t address, uint64_t bytes)
+{
+    gpu_added += address == (uintptr_t)&gpu_kind && bytes == 77;
+    return gpu_kind;
+}
+
+void __wrap_gpu_memory_remove(uint64_t address, uint64_t bytes);
+void __wrap_gpu_memory_remove(uint64_t address, uint64_t bytes)
+{
+    gpu_removed += address == (uintptr_t)&gpu_kind && bytes == 77;
+}
+
+void __wrap_gpu_engine_settle(struct device *of);
+void __wrap_gpu_engine_settle(struct device *of)
+{
+    assert_int_equal(gpu_removed, 0); /* before the memory goes */
+    gpu_settled++;
 }
 
 static const char *comm = "a \"pro\\gram\"\x01\n";
@@ -426,6 +451,27 @@ static void moves(void)
     assert_int_equal(qp->state, IBV_QPS_RESET);
     assert_int_equal(q->next | q->received_posted | q->received_done, 0);
     assert_int_equal(q->posted | q->done | of->record[0] | of->record[1], 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    /* An initiator of DC needs nothing but states; its path MTU is its own. */
+    struct ibv_qp_init_attr_ex dc = {
+        .send_cq = cq, .qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd};
+    struct mlx5dv_qp_init_attr m = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
+                                    .dc_init_attr = {.dc_type = MLX5DV_DCTYPE_DCI}};
+    qp = mlx5dv_create_qp(context, &dc, &m);
+    assert_ptr_equal(qp->pd, pd);
+    assert_int_equal(qp->state, IBV_QPS_RESET);
+    for (unsigned i = 0; i < 4; i++) {
+        a = base;
+        a.qp_state = i == 0 ? IBV_QPS_INIT : i == 1 ? IBV_QPS_RTR : IBV_QPS_RTS;
+        if (i == 3)
+            qp_of(qp)->of->state = QP_INIT, a.qp_state = IBV_QPS_RTR;
+        qp_of(qp)->of->mtu += 7;
+        int e = ibv_modify_qp(qp, &a, IBV_QP_STATE | (i == 3 ? IBV_QP_PATH_MTU : 0));
+        say("of DC %u: %d mtu %u state %u\n", i, e, qp_of(qp)->of->mtu, qp->state);
+    }
+    qp->state = 0;
+    assert_int_equal(ibv_query_qp(qp, &shown, 0, &init), 0);
+    assert_int_equal(qp->state, IBV_QPS_RTR);
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
@@ -1119,6 +1165,43 @@ static void regions(void)
     __real_munmap(page, 4096);
 }
 
+/* Memory of a GPU goes by its address or by its file, as the variable says. */
+static void regions_of_gpus(void)
+{
+    for (unsigned i = 0; i < 2 * 3 * 4 * 2; i++) {
+        bool by_file = i & 1, refused = i / 24;
+        gpu_kind = (enum gpu_memory_kind)(i / 2 % 3);
+        whole_config()->gpu = i / 6 % 4;
+        gpu_added = gpu_removed = gpu_settled = 0;
+        errno = 0;
+        int access = refused ? IBV_ACCESS_REMOTE_WRITE : 1;
+        struct ibv_mr *mr = by_file ? ibv_reg_dmabuf_mr(pd, 5, 77, (uintptr_t)&gpu_kind, -1, access)
+                                    : ibv_reg_mr_iova2(pd, &gpu_kind, 77, 0x7000, (unsigned)access);
+        say("  %s kind %u allowed %u access %d: %d, added %u removed %u",
+            by_file ? "file" : "address", gpu_kind, whole_config()->gpu, access, mr ? 0 : errno,
+            gpu_added, gpu_removed);
+        if (mr) {
+            const struct mr_entry *e = &d->keys.entries[mr->lkey >> 8];
+            say(" gpu %d iova %d", HOLDER(mr, struct hca_mr, mr)->on_gpu, e->address == 0x7000);
+            assert_true(e->memory == (uintptr_t)&gpu_kind && e->bytes == 77 && e->access == 1);
+            gpu_removed = 0;
+            assert_int_equal(ibv_dereg_mr(mr), 0);
+            say(" settled %u removed %u", gpu_settled, gpu_removed);
+        }
+        say("\n");
+    }
+    gpu_kind = GPU_MEMORY_NONE;
+    whole_config()->gpu = GPU_ANY;
+#undef ibv_reg_mr_iova
+    struct ibv_mr *mr = ibv_reg_mr_iova(pd, memory, 100, 0x5000, 3);
+    const struct mr_entry *e = &d->keys.entries[mr->lkey >> 8];
+    assert_true(e->address == 0x5000 && e->bytes == 100 && e->access == 3);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    errno = 0;
+    assert_null(ibv_reg_mr(pd, memory, (size_t)-1, 1)); /* around the end of all addresses */
+    assert_int_equal(errno, EFAULT);
+}
+
 /* --- Devices, ports and addresses --- */
 
 static void say_gid(const union ibv_gid *gid)
@@ -1503,6 +1586,7 @@ TEST(completions)
 TEST(completion_queues)
 TEST(domains)
 TEST(regions)
+TEST(regions_of_gpus)
 TEST(ports)
 TEST(contexts)
 TEST(passes)
@@ -1533,6 +1617,7 @@ int main(void)
         UNIT(completion_queues),
         UNIT(domains),
         UNIT(regions),
+        UNIT(regions_of_gpus),
         UNIT(ports),
         UNIT(contexts),
         UNIT(passes),

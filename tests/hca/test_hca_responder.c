@@ -1054,6 +1054,7 @@ static void queue_numbers(void)
 static void resets(void)
 {
     struct qp *qp = responder(QP_RC);
+    free(qp->flights);
     assert_true(qp_set_ring(qp, NULL, 0));
     assert_int_equal(qp->flight_mask, 0);
     free(qp->flights);
