@@ -678,6 +678,7 @@ static inline void take_answers(const char *what)
 {
     char line[160];
     bool worked = send_answers(&links_out[0], &device);
+    assert_int_equal(links_out[0].answers.shared->head, links_out[0].answers.own);
     snprintf(line, sizeof line, "%s%s", what, worked ? " (answers)" : "");
     look(line);
 }

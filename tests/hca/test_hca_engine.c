@@ -747,7 +747,8 @@ static void moves(void **state)
             m.to = QP_RTS;
         int e = qp_move(&qp, &m, i < 4 ? 1u << i : i == 4 ? 0 : 15);
         say("move %u: %d state %u access %x timer %u to %x at %u mtu %u port %x "
-            "expected %x said %x stream %x %u psn %x %x %x reads %u timeout %u tries %u %u %u %u link %d window %u\n",
+            "expected %x said %x stream %x %u psn %x %x %x reads %u timeout %u "
+            "tries %u %u %u %u link %d window %u\n",
             i, e, qp.state, qp.access, qp.rnr_timer, qp.remote_qpn, qp.remote, qp.mtu,
             qp.source_port, qp.stream.expected, qp.stream.said_last, qp.stream.qpn, qp.stream.from,
             qp.psn, qp.acked, qp.psn_most, qp.max_reads, qp.timeout, qp.retry_count, qp.retries,

@@ -978,6 +978,197 @@ static void paused(void)
     run(qp, "without a ring");
 }
 
+static void unlist(struct qp *qp)
+{
+    qp->listed = false;
+    device.work_count = 0;
+}
+
+/* What an acknowledgement and what going back reset, and who is visited again. */
+static void progress(void)
+{
+    struct qp *qp = queue_make(QP_RC);
+    post_write(qp, 600, COMPLETES);
+    go(qp, "three packets");
+    unlist(qp);
+    qp->lost_since = device.now - 5;
+    qp->resend_at = device.now + 7;
+    qp->resends = 3;
+    qp->retries = qp->rnr_tries = 0;
+    acked(qp, 0xfffffd, "the first has come");
+    post_send(qp, WQE_SEND, 10, COMPLETES);
+    ring_doorbell(qp);
+    unlist(qp);
+    acked(qp, 0xfffffe, "there is more to send");
+    qp->producer = qp->taken;
+    queue_next[0]--;
+    unlist(qp);
+    acked(qp, 0xffffff, "there is not");
+    post_write(qp, 10, COMPLETES);
+    go(qp, "one packet");
+    unlist(qp);
+    qp->fault.syndrome = 9;
+    acked(qp, 0, "there is a fault");
+    for (unsigned window = 0; window < 6; window++) {
+        bench_end();
+        bench_begin();
+        qp = queue_make(QP_RC);
+        post_write(qp, 600, COMPLETES);
+        request_begin(qp, 0x77, 0, COMPLETES);
+        request_end(qp);
+        ring_doorbell(qp);
+        send_run(qp);
+        qp->resends = 4;
+        qp->resend_at = device.now;
+        qp->lost_since = device.now - 9;
+        qp->gap = window % 2;
+        qp->window = window;
+        unlist(qp);
+        refused(qp, 0xfffffe, REFUSED_SEQUENCE, "back, which forgets the fault behind it");
+    }
+    run(qp, "and finds it again");
+}
+
+/* What comes before the data of a read have come asks for these again. */
+static void ahead_of_data(void)
+{
+    uint64_t value = 77;
+    for (unsigned i = 0; i < 4; i++) {
+        bench_end();
+        bench_begin();
+        struct qp *qp = queue_make(QP_RC);
+        post_write(qp, 10, COMPLETES);
+        post_read(qp, 500, COMPLETES);
+        i ? post_fetch_add(qp, 3, COMPLETES) : post_write(qp, 20, COMPLETES);
+        ring_doorbell(qp);
+        send_run(qp);
+        say_ring(&out_rings[0].far_requests);
+        if (i < 2)
+            refused(qp, 0, SYNDROME_REMOTE_ACCESS, "a refusal");
+        if (i == 2)
+            put_answer(qp, (struct packet){.kind = PACKET_ATOMIC_VALUE, .bytes = 8, .psn = 0},
+                       &value);
+        if (i == 2)
+            take_answers("a value");
+        if (i == 3)
+            refused(qp, 0xfffffe, REFUSED_RNR, "of the read itself");
+        run(qp, "then");
+    }
+}
+
+/* The program changes its request, although it must not, while data are to come. */
+static void changed_requests(void)
+{
+    uint8_t data[8] = {1, 2, 3};
+    for (unsigned i = 0; i < 2; i++) {
+        bench_end();
+        bench_begin();
+        struct qp *qp = queue_make(QP_RC);
+        request_begin(qp, WQE_READ, 0, COMPLETES);
+        put_remote(0x5500000000, 0x5503);
+        if (i)
+            put_inline(8);
+        else
+            put_segment(MEMORY + 0x1000, 8, LKEY);
+        request_end(qp);
+        ring_doorbell(qp);
+        send_run(qp);
+        say_ring(&out_rings[0].far_requests);
+        if (!i)
+            queue_rings[0][3] = 0x77;
+        put_answer(qp, (struct packet){.kind = PACKET_READ_DATA, .bytes = 8, .psn = 0xfffffd},
+                   data);
+        take_answers(i ? "data for inline bytes" : "data for what is no request any more");
+    }
+    /* In another state than RTS nothing is sent again. */
+    bench_end();
+    bench_begin();
+    struct qp *qp = queue_make(QP_RC);
+    post_write(qp, 600, COMPLETES);
+    ring_doorbell(qp);
+    send_run(qp);
+    look("under way");
+    atomic_store(&links_out[0].dead, true);
+    for (unsigned state = QP_RESET; state <= QP_ERROR; state++) {
+        qp->state = state;
+        say("  timers %u %d\n", state, send_timers(qp));
+    }
+    look("then");
+}
+
+/* Refusals of packets that are about to be sent again, with a number of their own. */
+static void late_refusals(void)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        bench_end();
+        bench_begin();
+        struct qp *qp = queue_make(QP_RC);
+        post_write(qp, 1000, COMPLETES);
+        i % 2 ? post_read(qp, 100, COMPLETES) : post_write(qp, 100, COMPLETES);
+        post_write(qp, 30, COMPLETES);
+        ring_doorbell(qp);
+        send_run(qp);
+        say_ring(&out_rings[0].far_requests);
+        refused(qp, 0xfffffe, REFUSED_SEQUENCE, "from the second on");
+        refused(qp, 1 + i / 2, SYNDROME_REMOTE_OPERATION, "refused meanwhile");
+        links_out[0].requests.size = RING_DATA;
+        qp->window = 2;
+        links_out[0].roce = (void *)&wire_window;
+        wire_window = 2;
+        for (unsigned k = 0; k < 3; k++) {
+            run(qp, "two more");
+            acked(qp, qp->psn - 1, "come");
+        }
+        links_out[0].roce = NULL;
+        run(qp, "then");
+    }
+}
+
+static void dc_links(void)
+{
+    struct qp *qp = queue_make(QP_DCI);
+    struct wqe_address a = {
+        .present = true, .full = true, .dctn = 0x9123, .key = 5, .lid = REMOTE_LID};
+    a.gid[15] = REMOTE_LID + 1;
+    config.link = LINK_IB;
+    assert_int_equal(send_target_address(qp, &a), REMOTE_LID);
+    config.link = LINK_ROCE;
+    assert_int_equal(send_target_address(qp, &a), REMOTE_LID + 1);
+    a.full = false;
+    assert_int_equal(send_target_address(qp, &a), REMOTE_LID);
+    assert_true(send_target(qp, &a));
+    assert_ptr_equal(qp->link, &links_out[0]);
+    assert_int_equal(links_out[0].users, 1);
+    qp->opens = false;
+    assert_true(send_target(qp, &a));
+    assert_false(qp->opens);
+    assert_int_equal(links_out[0].users, 1);
+    qp->link = NULL; /* it went meanwhile */
+    assert_true(send_target(qp, &a));
+    assert_true(qp->opens);
+    assert_ptr_equal(qp->link, &links_out[0]);
+    links_out[0].users = 1;
+    a.lid++;
+    assert_false(send_same_target(qp, &a));
+    assert_true(send_target(qp, &a));
+    assert_true(send_same_target(qp, &a));
+    assert_int_equal(links_out[0].users, 0);
+    assert_int_equal(links_out[1].users, 1);
+    assert_int_equal(qp->remote, REMOTE_LID + 1);
+    a.lid = 99;
+    assert_false(send_target(qp, &a));
+    assert_int_equal(wanted, 99);
+    assert_null(qp->link);
+    a.lid = REMOTE_LID;
+    assert_true(send_target(qp, &a));
+    a.key++;
+    assert_false(send_same_target(qp, &a));
+    a.key--;
+    a.dctn++;
+    assert_false(send_same_target(qp, &a));
+    look("connected");
+}
+
 #define TEST(name)                                                                                 \
     static void test_##name(void **state)                                                          \
     {                                                                                              \
@@ -1010,6 +1201,11 @@ TEST(bursts_read)
 TEST(local_requests)
 TEST(asked_kinds)
 TEST(paused)
+TEST(progress)
+TEST(ahead_of_data)
+TEST(changed_requests)
+TEST(late_refusals)
+TEST(dc_links)
 
 static void all_is_as_written(void **state)
 {
@@ -1043,6 +1239,11 @@ int main(void)
         cmocka_unit_test(test_local_requests),
         cmocka_unit_test(test_asked_kinds),
         cmocka_unit_test(test_paused),
+        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_ahead_of_data),
+        cmocka_unit_test(test_changed_requests),
+        cmocka_unit_test(test_late_refusals),
+        cmocka_unit_test(test_dc_links),
         cmocka_unit_test(all_is_as_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
