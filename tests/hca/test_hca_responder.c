@@ -891,6 +891,10 @@ static void completion_queues(void)
     cq_records[1][1] = big(4u << 28);
     cq_write_receive(cq, qp, 1, 1, 1, 1, false);
     assert_int_equal(read(completions.read_fd, &owner, sizeof owner), -1);
+    cq->solicited = 0;
+    cq->producer = 20;
+    cq_write_error(cq, qp, false, 5, 6, 7, 8);
+    assert_int_equal(cq->solicited, 21); /* an error counts as solicited */
     /* A shared receive queue's errors bear its number; a far entry comes in two. */
     struct srq srq = {.number = 0x778899};
     qp->srq = &srq;
@@ -1149,6 +1153,255 @@ static void logged(void)
     assert_int_equal(device.count_errors, LOG_LINES + 1);
 }
 
+/* Who does not look again at what was held back would see old data. */
+static void held_writes_are_placed(void)
+{
+    uint64_t operands[4] = {1};
+    struct qp *qp = responder(QP_RC);
+    config.mode = MODE_ADVERSARIAL;
+    config.apart = 1;
+    for (unsigned i = 0; i < 8; i++) {
+        uint8_t byte = (uint8_t)(0xf0 + i);
+        struct stream other = {.qpn = 1};
+        const struct stream *owner = i % 2 ? &qp->stream : &other;
+        config.mode = MODE_ADVERSARIAL;
+        while (!adversary_hold(&device, &link_in.held, owner, memory + 0x100 + i, &byte, 1))
+            ;
+        assert_true(adversary_hold_apart(&device, MR_REMOTE_WRITE, memory + 0x200 + i, &byte, 1));
+        config.mode = MODE_STRICT;
+        struct packet p = {.kind = PACKET_READ, .mtu = 256, .rkey = RKEY, .address = MEMORY};
+        p.address += 0x100 + i;
+        p.length = 1;
+        if (i / 2 == 1)
+            p = write_of(1, ONLY, 1, 0x300);
+        if (i / 2 == 2) {
+            p = (struct packet){.kind = PACKET_ATOMIC, .bytes = 32, .immediate = 8, .rkey = RKEY};
+            p.address = MEMORY + 0x400;
+        }
+        if (i / 2 < 3) {
+            arrives(qp, p, i / 2 == 2 ? (const void *)operands : data);
+            respond("a read, a write, an atomic");
+        } else if (i == 6) {
+            respond_place(&device);
+            look("all are placed");
+        } else {
+            respond_forget(&device, qp);
+            look("the queue goes");
+        }
+        say("  held %u %u\n", link_in.held.count, device.apart.count);
+        config.mode = MODE_STRICT;
+        adversary_place(&device, &link_in.held, NULL);
+        say_memory();
+    }
+}
+
+/* What opens a connection of DC resets, as a packet shows that does nothing else. */
+static void reopened_connections(void)
+{
+    struct qp *qp = responder(QP_DCT);
+    uint8_t key[8] = {8, 7, 6, 5, 4, 3, 2, 1};
+    qp->dc_key = 0x0102030405060708;
+    struct packet p = {.kind = PACKET_ACK, .bytes = 8, .from_qpn = 0x7001, .psn = 40};
+    p.flags = PACKET_DC | PACKET_OPENS;
+    next_psn = 0;
+    arrives(qp, p, key);
+    respond("opened");
+    struct stream *s = qp->stream.next;
+    assert_non_null(s);
+    s->refused = s->receiving = true;
+    s->message = PACKET_WRITE;
+    s->replays[0] = (struct replay){50, 8, 9};
+    s->replays[MAX_READS - 1] = (struct replay){51, 8, 9};
+    p.psn = 50;
+    next_psn = 0;
+    arrives(qp, p, key);
+    respond("opened anew");
+    for (unsigned i = 0; i < MAX_READS; i++)
+        assert_int_equal(s->replays[i].bytes, 0);
+    assert_int_equal(s->said_last, 49);
+    assert_int_equal(s->expected, 50);
+    assert_false(s->refused || s->receiving || s->message);
+}
+
+/* A read that is old, in the midst of a message; acknowledgements without a packet; an atomic that
+ * compares with what is there. */
+static void odds(void)
+{
+    struct qp *qp = responder(QP_RC);
+    struct packet p = {
+        .kind = PACKET_READ, .mtu = 256, .length = 3, .rkey = RKEY, .address = MEMORY + 9};
+    arrives(qp, p, NULL);
+    respond("a read");
+    arrives(qp, write_of(256, PACKET_FIRST, 600, 0), data);
+    respond("the first of a message");
+    next_psn = 0xfffffe;
+    arrives(qp, p, NULL);
+    respond("the read again");
+    link_in.pending[0] = qp;
+    link_in.pending_streams[0] = &qp->stream;
+    link_in.pending_count = 1;
+    qp->stream.acknowledge = true;
+    respond("what is still to be acknowledged");
+    respond("nothing");
+    link_in.self = true;
+    next_psn = qp->stream.expected;
+    arrives(qp, write_of(256, 0, 600, 0), data);
+    respond("of this process itself");
+    qp->stream.message = PACKET_PAD;
+    uint64_t operands[4] = {0x55, ~0ull, 0, ~0ull};
+    memcpy(&operands[2], memory + 0x1000, 8);
+    p = (struct packet){.kind = PACKET_ATOMIC,
+                        .bytes = 32,
+                        .immediate = 8 | 1 << 8,
+                        .rkey = RKEY,
+                        .address = MEMORY + 0x1000};
+    arrives(qp, p, operands);
+    respond("an atomic that fits");
+    /* Without a ring, of a shared queue, without a queue for completions nothing is flushed. */
+    uint16_t index;
+    entry(3, 0, MEMORY, 1, LKEY);
+    struct srq srq = {.queue = qp->receive};
+    qp->receive.ring = NULL;
+    assert_false(receive_take(qp, &index));
+    qp->srq = &srq;
+    receive_flush(qp);
+    assert_int_equal(srq.queue.taken, 0);
+    qp->srq = NULL;
+    qp->receive = srq.queue;
+    qp->receive_cq = NULL;
+    receive_flush(qp);
+    assert_int_equal(qp->receive.taken, 0);
+    qp->receive_cq = &cqs[1];
+    qp->state = QP_RTS;
+    qp->producer = 5;
+    qp->taken = 4;
+    qp->released = 2;
+    qp->flight_head = 3;
+    qp->flight_tail = 5;
+    qp->reads = 2;
+    qp->busy = qp->begun = true;
+    qp->resume = 2;
+    qp->fault = (struct fault){1, 2};
+    qp->late = 3;
+    qp->psn = qp->acked = qp->psn_most = 77;
+    qp_reset(qp);
+    look("reset from where all is under way");
+}
+
+static unsigned yields;
+int __wrap_sched_yield(void);
+int __wrap_sched_yield(void)
+{
+    yields++;
+    return 0;
+}
+
+/* Weak atomics dawdle where the adversary wants it; memory of a GPU gives as many bytes as asked. */
+static void weak_atomics(void)
+{
+    for (unsigned i = 0; i < 16; i++) {
+        struct wqe_atomic a = {.bytes = i & 1 ? 4 : 8, .operand = 3, .compare_mask = ~0ull};
+        uint64_t old = ~0ull;
+        config.mode = i & 2 ? MODE_ADVERSARIAL : MODE_STRICT;
+        config.weak_atomics = i >> 2 & 1;
+        far_is_held = i >> 3;
+        bool fine = memory_change(&device, memory + MEMORY_BYTES / 2 + 64 + 8 * i, &a, &old);
+        say("  %d %llx random %llx yields %u\n", fine, (unsigned long long)old,
+            (unsigned long long)device.random, yields);
+        say_memory();
+    }
+    far_puts = far_gets = far_settles = 0;
+}
+
+/* Rings that are filled to the last byte, and packets that cannot be any. */
+static void edges_of_rings(void)
+{
+    enum { SIZE = 4096 };
+    struct ring near, far;
+    bool broken = false;
+    const uint32_t head = sizeof(struct packet);
+    ring_make(&near, &far, in_rings.requests, SIZE);
+    struct packet *p = ring_reserve(&near, SIZE - 2 * head - 8);
+    assert_non_null(p);
+    *p = (struct packet){.kind = PACKET_SEND, .bytes = SIZE - 2 * head - 8};
+    ring_commit(&near, p);
+    assert_null(ring_reserve(&near, 16));
+    assert_null(ring_reserve(&near, 9)); /* rounded up to 16 */
+    p = ring_reserve(&near, 8);          /* all that is left, without a pad */
+    assert_ptr_equal(p, near.shared->data + SIZE - head - 8);
+    *p = (struct packet){.kind = PACKET_SEND, .bytes = 8};
+    ring_commit(&near, p);
+    assert_int_equal(near.own, SIZE);
+    assert_null(ring_reserve(&near, 0));
+    assert_null(ring_peek(&far, &broken));
+    ring_publish(&near);
+    const struct packet *q = ring_peek(&far, &broken);
+    assert_int_equal(q->bytes, SIZE - 2 * head - 8);
+    ring_take(&far, q);
+    q = ring_peek(&far, &broken);
+    assert_int_equal(q->bytes, 8);
+    assert_false(broken);
+    ring_take(&far, q);
+    assert_null(ring_peek(&far, &broken));
+    assert_null(ring_reserve(&near, 0)); /* not released yet */
+    ring_release(&far);
+    assert_non_null(ring_reserve(&near, 0));
+    /* A pad takes the rest where a packet does not fit. */
+    p = ring_reserve(&near, 100);
+    *p = (struct packet){.kind = PACKET_SEND, .bytes = 100};
+    ring_commit(&near, p);
+    ring_publish(&near);
+    ring_take(&far, ring_peek(&far, &broken));
+    ring_release(&far);
+    near.own = far.own = near.other = far.other = SIZE - 16;
+    near.shared->tail = near.shared->head = SIZE - 16;
+    p = ring_reserve(&near, 24);
+    assert_ptr_equal(p, near.shared->data);
+    assert_int_equal(near.own, SIZE);
+    struct packet *pad = (struct packet *)(near.shared->data + SIZE - 16);
+    assert_int_equal(pad->kind, PACKET_PAD);
+    assert_int_equal(pad->bytes, 16);
+    *p = (struct packet){.kind = PACKET_SEND, .bytes = 24};
+    ring_commit(&near, p);
+    ring_publish(&near);
+    assert_ptr_equal(ring_peek(&far, &broken), p);
+    assert_false(broken);
+    /* What cannot be: too near to the end, too long, behind the end, more than there is. */
+    static const struct {
+        uint64_t own;
+        uint32_t bytes;
+        uint64_t behind;
+        bool broken;
+    } cases[] = {
+        {SIZE - 40, 0, 40, true},  {SIZE - 48, 0, 48, false}, {SIZE - 48, 1, 56, true},
+        {SIZE - 56, 8, 56, false}, {SIZE - 56, 9, 64, true},  {0, 4000, SIZE, false},
+        {0, 4104, SIZE, true},     {0, 24, SIZE, false},      {0, 24, SIZE + 8, true},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ring_make(&near, &far, in_rings.requests, SIZE);
+        p = (struct packet *)(near.shared->data + cases[i].own);
+        p->kind = PACKET_SEND;
+        p->bytes = cases[i].bytes;
+        far.own = far.other = cases[i].own;
+        far.shared->tail = cases[i].own + cases[i].behind;
+        broken = false;
+        q = ring_peek(&far, &broken);
+        if (broken != cases[i].broken || !q != cases[i].broken)
+            fail_msg("case %u", i);
+    }
+    /* The longest payload is one that a larger ring has room for. */
+    for (uint32_t bytes = PACKET_MAX_PAYLOAD; bytes < PACKET_MAX_PAYLOAD + 2; bytes++) {
+        ring_make(&near, &far, in_rings.requests, RING_DATA);
+        p = (struct packet *)near.shared->data;
+        p->kind = PACKET_SEND;
+        p->bytes = bytes;
+        far.shared->tail = 8192;
+        broken = false;
+        ring_peek(&far, &broken);
+        assert_int_equal(broken, bytes > PACKET_MAX_PAYLOAD);
+    }
+}
+
 #define TEST(name)                                                                                 \
     static void test_##name(void **state)                                                          \
     {                                                                                              \
@@ -1181,6 +1434,11 @@ TEST(queue_numbers)
 TEST(resets)
 TEST(words_of_memory)
 TEST(logged)
+TEST(held_writes_are_placed)
+TEST(reopened_connections)
+TEST(odds)
+TEST(weak_atomics)
+TEST(edges_of_rings)
 
 static void all_is_as_written(void **state)
 {
@@ -1214,6 +1472,11 @@ int main(void)
         cmocka_unit_test(test_resets),
         cmocka_unit_test(test_words_of_memory),
         cmocka_unit_test(test_logged),
+        cmocka_unit_test(test_held_writes_are_placed),
+        cmocka_unit_test(test_reopened_connections),
+        cmocka_unit_test(test_odds),
+        cmocka_unit_test(test_weak_atomics),
+        cmocka_unit_test(test_edges_of_rings),
         cmocka_unit_test(all_is_as_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
