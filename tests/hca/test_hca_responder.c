@@ -1296,7 +1296,8 @@ int __wrap_sched_yield(void)
     return 0;
 }
 
-/* Weak atomics dawdle where the adversary wants it; memory of a GPU gives as many bytes as asked. */
+/* Weak atomics dawdle where the adversary wants it; memory of a GPU gives as many bytes as asked
+ * for. */
 static void weak_atomics(void)
 {
     for (unsigned i = 0; i < 16; i++) {
