@@ -1567,6 +1567,63 @@ static void words(void)
     assert_int_equal(ibv_read_sysfs_file("/tmp", name + 5, text_of, 8), -1);
 }
 
+const char *ibv_get_sysfs_path(void);
+void *_verbs_init_and_alloc_context(void);
+
+/* refused: a call that returned `result`, and set errno where it returns no number of an error. */
+static void refused(int result, int expected)
+{
+    assert_int_equal(result, expected);
+    assert_int_equal(errno, expected < 0 || !expected ? EOPNOTSUPP : 0);
+    errno = 0;
+}
+
+static void what_is_not_here(void)
+{
+    struct ibv_wc wc = {0};
+    struct ibv_grh grh = {0};
+    struct ibv_ah_attr attr = {0};
+    struct ibv_ece ece = {0};
+    union ibv_gid gid = {{0}};
+    struct ibv_qp *qp = queue();
+    errno = 0;
+    refused(ibv_init_ah_from_wc(context, 1, &wc, &grh, &attr), -1);
+    refused(ibv_create_ah_from_wc(pd, &wc, &grh, 1) != NULL, 0);
+    refused(mlx5dv_create_mkey(NULL) != NULL, 0);
+    refused(mlx5dv_dek_create(context, NULL) != NULL, 0);
+    refused(_verbs_init_and_alloc_context() != NULL, 0);
+    refused(ibv_attach_mcast(qp, &gid, 1), EOPNOTSUPP);
+    refused(ibv_detach_mcast(qp, &gid, 1), EOPNOTSUPP);
+    refused(ibv_query_ece(qp, &ece), EOPNOTSUPP);
+    refused(ibv_set_ece(qp, &ece), EOPNOTSUPP);
+    refused(mlx5dv_map_ah_to_qp(NULL, 1), EOPNOTSUPP);
+    refused(mlx5dv_destroy_mkey(NULL), EOPNOTSUPP);
+    refused(mlx5dv_crypto_login(context, NULL), EOPNOTSUPP);
+    refused(mlx5dv_dek_destroy(NULL), EOPNOTSUPP);
+    assert_int_equal(ibv_fork_init(), 0);
+    assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+    assert_string_equal(ibv_get_sysfs_path(), "/sys");
+    assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_SEND, 0), 0);
+    assert_int_equal(mlx5dv_modify_qp_udp_sport(qp, 5), 0);
+    assert_int_equal(ibv_rate_to_mult((enum ibv_rate)99), -1);
+    assert_int_equal(mult_to_ibv_rate(99), IBV_RATE_MAX);
+    assert_int_equal(mbps_to_ibv_rate(99), IBV_RATE_MAX);
+    struct ibv_query_device_ex_input input = {.comp_mask = 1};
+    struct ibv_device_attr_ex ex;
+    assert_int_equal(context_of(context)->verbs.query_device_ex(context, &input, &ex, sizeof ex),
+                     EINVAL);
+    input.comp_mask = 0;
+    assert_int_equal(context_of(context)->verbs.query_device_ex(context, &input, &ex, sizeof ex),
+                     0);
+    struct ibv_srq_init_attr_ex a = {
+        .comp_mask = IBV_SRQ_INIT_ATTR_PD, .pd = pd, .attr = {.max_wr = 3, .max_sge = 1}};
+    struct ibv_srq *srq = context_of(context)->verbs.create_srq_ex(context, &a);
+    uint32_t number = 0;
+    assert_int_equal(ibv_get_srq_num(srq, &number), 0);
+    assert_int_equal(number, srq->handle);
+    assert_int_equal(ibv_destroy_srq(srq) | ibv_destroy_qp(qp), 0);
+}
+
 #define TEST(name)                                                                                 \
     static void test_##name(void **state)                                                          \
     {                                                                                              \
@@ -1592,6 +1649,7 @@ TEST(contexts)
 TEST(passes)
 TEST(reports)
 TEST(words)
+TEST(what_is_not_here)
 
 static void all_is_as_written(void **state)
 {
@@ -1623,6 +1681,7 @@ int main(void)
         UNIT(passes),
         UNIT(reports),
         UNIT(words),
+        UNIT(what_is_not_here),
         cmocka_unit_test(all_is_as_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1257,6 +1257,15 @@ static void odds(void)
                         .address = MEMORY + 0x1000};
     arrives(qp, p, operands);
     respond("an atomic that fits");
+    /* Longer than an entry whose segments all are used: what follows is another's. */
+    for (unsigned k = 0; k < 8; k++)
+        entry(k / 4, k % 4, MEMORY + 0x2000 + 16 * k, 5, LKEY);
+    assert_int_equal(receive_scatter(qp, 0, 0, data, 20), SYNDROME_NONE);
+    assert_int_equal(receive_scatter(qp, 0, 0, data, 21), SYNDROME_LOCAL_LENGTH);
+    assert_int_equal(receive_scatter(qp, 0, 19, data, 1), SYNDROME_NONE);
+    assert_int_equal(receive_scatter(qp, 0, 20, data, 1), SYNDROME_LOCAL_LENGTH);
+    assert_int_equal(receive_scatter(qp, 0, 20, data, 0), SYNDROME_NONE);
+    say_memory();
     /* Without a ring, of a shared queue, without a queue for completions nothing is flushed. */
     uint16_t index;
     entry(3, 0, MEMORY, 1, LKEY);
