@@ -185,19 +185,20 @@ static struct {
     uint32_t seen, asleep;
     struct timespec time;
 } sleeps;
-long __wrap_syscall(long number, uint32_t *at, int operation, uint32_t seen,
-                    const struct timespec *t, void *more, int last);
-long __wrap_syscall(long number, uint32_t *at, int operation, uint32_t seen,
-                    const struct timespec *t, void *more, int last)
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a0, long a1, long a2, long a3, long a4, long a5);
+long __wrap_syscall(long number, long a0, long a1, long a2, long a3, long a4, long a5)
 {
-    assert_int_equal(number, SYS_futex);
-    assert_ptr_equal(at, bell);
-    assert_int_equal(operation, FUTEX_WAIT);
-    assert_null(more);
-    assert_int_equal(last, 0);
+    if (number != SYS_futex)
+        return __real_syscall(number, a0, a1, a2, a3, a4, a5);
+    const struct timespec *t = (const struct timespec *)a3;
+    assert_ptr_equal((const uint32_t *)a0, bell);
+    assert_int_equal((int)a1, FUTEX_WAIT);
+    assert_int_equal(a4, 0);
+    assert_int_equal((int)a5, 0);
     assert_int_equal(lock_depth, 0);
     sleeps.calls++;
-    sleeps.seen = seen;
+    sleeps.seen = (uint32_t)a2;
     sleeps.asleep = bell[1];
     sleeps.time = *t;
     clock_now += (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;

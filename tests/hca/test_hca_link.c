@@ -135,13 +135,15 @@ static struct {
     int operation;
     unsigned count, calls;
 } futex;
-long __wrap_syscall(long number, uint32_t *at, int operation, unsigned count);
-long __wrap_syscall(long number, uint32_t *at, int operation, unsigned count)
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a0, long a1, long a2, long a3, long a4, long a5);
+long __wrap_syscall(long number, long a0, long a1, long a2, long a3, long a4, long a5)
 {
-    assert_int_equal(number, SYS_futex);
-    futex.at = at;
-    futex.operation = operation;
-    futex.count = count;
+    if (number != SYS_futex)
+        return __real_syscall(number, a0, a1, a2, a3, a4, a5);
+    futex.at = (const uint32_t *)a0;
+    futex.operation = (int)a1;
+    futex.count = (unsigned)a2;
     futex.calls++;
     return 0;
 }
