@@ -808,6 +808,30 @@ static void calls_of_ones_own_channel(void)
     assert_int_equal(cm_now(cm_of(id), 0), -1);
     assert_int_equal(errno, EAGAIN);
     assert_int_equal(rdma_destroy_id(id), 0);
+    /* Without a channel of the program's a call ends with what it has brought about. */
+    for (unsigned i = 0; i < 4; i++) {
+        int fds[2];
+        struct cm_message m = message_of(i < 2 ? CM_END_REPLY : i == 2 ? CM_READY : CM_REPLY);
+        assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+        struct cm_id *c = cm_of(id);
+        c->fd = fds[0];
+        c->id.verbs = context;
+        c->state = i == 0 ? CM_CONNECTED : i == 1 ? CM_ENDING : i == 2 ? CM_ASKED : CM_OVER;
+        pthread_mutex_lock(&cm_lock);
+        cm_watch(c, EPOLLIN);
+        pthread_mutex_unlock(&cm_lock);
+        assert_int_equal(__real_send(fds[1], &m, sizeof m, 0), sizeof m);
+        assert_int_equal(i == 2 ? rdma_accept(id, NULL) : rdma_disconnect(id), 0);
+        /* One that ends or is over is not waited for. */
+        assert_int_equal(c->state, i == 0   ? CM_OVER
+                                   : i == 1 ? CM_ENDING
+                                   : i == 2 ? CM_CONNECTED
+                                            : CM_OVER);
+        assert_int_equal(c->unacknowledged, 0);
+        assert_int_equal(rdma_destroy_id(id), 0);
+        close(fds[1]);
+    }
 }
 
 /* --- Addresses and devices --- */
