@@ -967,7 +967,9 @@ static void completion_queues(void)
     assert_null(ibv_create_cq(context, 1, NULL, NULL, -1));
     for (unsigned i = 0; i < 3; i++) {
         fail_next(i < 2 ? "calloc" : "mmap", i < 2 ? i + 1 : 1, 0);
+        errno = 0;
         assert_null(ibv_create_cq(context, 1, NULL, NULL, 0));
+        assert_int_equal(errno, i ? ENOMEM : 0);
         fails = "";
     }
     fail_next("calloc", 1, 0);
