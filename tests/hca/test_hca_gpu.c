@@ -433,6 +433,15 @@ int start_thread(pthread_t *t, void *(*of)(void *), struct device *d)
     return due("start_thread") ? 11 : 0;
 }
 
+/* Who unlocks has locked. */
+int __real_pthread_mutex_unlock(pthread_mutex_t *m);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *m);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
+{
+    assert_int_equal(pthread_mutex_trylock(m), EBUSY);
+    return __real_pthread_mutex_unlock(m);
+}
+
 static unsigned joins;
 int __wrap_pthread_join(pthread_t t, void **result);
 int __wrap_pthread_join(pthread_t t, void **result)
@@ -1109,20 +1118,24 @@ static void kernel(struct gpu_slice *slice)
         k[0].parked = GPU_LACKS_KEY;
         k[0].lacks = (uint64_t)k[0].number << 32 | (6 << 8 | 2);
     }
-    if (slices_seen == 3) { /* a far key, of a peer that is not there */
+    if (slices_seen == 3)
+        peer_bell[2]++;
+    if (slices_seen == 4) { /* a far key, of a peer that is not there */
         k[0].parked = GPU_LACKS_KEY;
         k[0].lacks = (uint64_t)k[0].peer << 32 | 78;
     }
-    if (slices_seen == 4)
-        bell[2]++;
     if (slices_seen == 5)
-        queues[0].state = QP_ERROR;
+        bell[2]++;
     if (slices_seen == 6)
-        atomic_store(&peer_link.dead, true);
+        queues[0].state = QP_ERROR;
     if (slices_seen == 7)
-        peer_bell[2]++;
-    if (slices_seen++ == 9)
+        atomic_store(&peer_link.dead, true);
+    const uint32_t *stop = (const uint32_t *)(uintptr_t)slice->stop;
+    assert_int_equal(*stop, 0);
+    if (slices_seen++ == 10) {
         gpu_engine_stop(&device);
+        assert_int_equal(*stop, 1);
+    }
 }
 
 static void start_quietly(void)
@@ -1268,6 +1281,8 @@ static void slices(void)
     not_ready = 2;
     stop_at = 30;
     assert_null(body(&device));
+    assert_int_equal(*(uint32_t *)(void *)hosts[2].at, 0); /* whoever waits is told */
+    assert_false(locked);
     say_log();
     say_queues();
     free(g);
