@@ -1091,7 +1091,8 @@ static void kernel(struct gpu_slice *slice)
     say("  slice %u: %u keys\n", slices_seen, entered);
     for (unsigned i = 0; i < slice->count; i++) {
         say("    queue %x ring %llx record %llx doorbell %llx completion %llx "
-            "blocks %u peer %x user %x strict %u log %u rung %llx completions %u %u/%u/%u parked %u counts %llu %llu %llu\n",
+            "blocks %u peer %x user %x strict %u log %u rung %llx completions %u "
+            "%u/%u/%u parked %u counts %llu %llu %llu\n",
             k[i].number & 0xfff, (unsigned long long)k[i].ring, (unsigned long long)k[i].record,
             (unsigned long long)k[i].doorbell, (unsigned long long)k[i].completion, k[i].blocks,
             k[i].peer, k[i].user_index, k[i].strict, k[i].log_completions,

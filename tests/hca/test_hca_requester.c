@@ -1027,6 +1027,14 @@ static void progress(void)
         refused(qp, 0xfffffe, REFUSED_SEQUENCE, "back, which forgets the fault behind it");
     }
     run(qp, "and finds it again");
+    bench_end();
+    bench_begin();
+    qp = queue_make(QP_RC);
+    post_write(qp, 600, COMPLETES);
+    ring_doorbell(qp);
+    send_run(qp);
+    unlist(qp);
+    refused(qp, 0xfffffd, REFUSED_SEQUENCE, "all of it again");
 }
 
 /* What comes before the data of a read have come asks for these again. */
