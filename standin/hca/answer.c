@@ -77,18 +77,14 @@ static void acknowledge(struct qp *qp, uint32_t psn)
 static void go_back(struct qp *qp, uint32_t psn)
 {
     qp->count_retries++;
-    struct flight *f = NULL;
-    for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++) {
-        struct flight *at = &qp->flights[i & qp->flight_mask];
-        if (!f && !psn_before(at->last_psn, psn)) {
-            f = at;
-            qp->flight_tail = i;
-            qp->reads -= is_read(f);
-            break;
-        }
-    }
-    if (!f)
+    uint32_t first = qp->flight_head;
+    while (first != qp->flight_tail &&
+           psn_before(qp->flights[first & qp->flight_mask].last_psn, psn))
+        first++;
+    if (first == qp->flight_tail)
         return;
+    const struct flight *f = &qp->flights[first & qp->flight_mask];
+    qp->flight_tail = first;
     /* What was entered behind it is entered again when it is sent again. */
     qp->reads = 0;
     for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++)

@@ -166,13 +166,13 @@ static _Noreturn void wait_for_ever(void)
 PUBLIC int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **out)
 {
     struct cm_channel *channel = HOLDER(public, struct cm_channel, channel);
-    int fd = public->fd;
     for (int timeout_ms = 0;;) {
         pthread_mutex_lock(&cm_lock);
         if (!*place_of(channel)) {
             pthread_mutex_unlock(&cm_lock);
             wait_for_ever();
         }
+        int fd = public->fd; /* not before: the channel may have ended */
         struct cm_event *event = channel->first ? take(channel, &channel->first) : NULL;
         if (event)
             cm_of(event->event.id)->listener = NULL; /* from now on it is the program's */

@@ -200,11 +200,16 @@ static int ask(const struct gpu_want *want, struct answer *a)
     struct pollfd p = {.fd = s, .events = POLLIN};
     if (s < 0)
         return -1;
-    if (send(s, &q, sizeof q, MSG_NOSIGNAL) == sizeof q && poll(&p, 1, ANSWER_MS) == 1 &&
-        recvmsg(s, &m, MSG_CMSG_CLOEXEC) == sizeof *a) {
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    if (send(s, &q, sizeof q, MSG_NOSIGNAL) == sizeof q && poll(&p, 1, ANSWER_MS) == 1) {
+        ssize_t n = recvmsg(s, &m, MSG_CMSG_CLOEXEC);
+        struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
         if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
             memcpy(&fd, CMSG_DATA(c), sizeof fd);
+        /* Of another length it is no answer, and its file is closed. */
+        if (fd >= 0 && n != sizeof *a) {
+            close(fd);
+            fd = -1;
+        }
     }
     close(s);
     return fd;

@@ -21,8 +21,10 @@ static bool make_register(struct uar *u, bool may_be_far)
     if (u->far)
         return true;
     u->page = mmap(NULL, UAR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (u->page == MAP_FAILED)
+        return false;
     u->reg = (uint64_t *)(u->page + UAR_REGISTER);
-    return u->page != MAP_FAILED;
+    return true;
 }
 
 struct uar *uar_add(struct device *d, bool may_be_far)

@@ -56,7 +56,8 @@ void roce_capture_add(struct roce_capture *c, const struct roce_route *route, co
     roce_pseudo_header(route, n, head);
     for (unsigned i = 0; i < 20; i += 2)
         sum += (uint32_t)head[i] << 8 | head[i + 1];
-    sum = ~((sum & 0xffff) + (sum >> 16));
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = ~(sum + (sum >> 16)); /* the sum of both halves may have a carry, too */
     head[10] = (uint8_t)(sum >> 8);
     head[11] = (uint8_t)sum;
     uint32_t record[4] = {(uint32_t)t.tv_sec, (uint32_t)t.tv_nsec, (uint32_t)sizeof head + n,

@@ -87,6 +87,7 @@ static int compose(struct draft *w, struct hca_qp *q, const struct ibv_send_wr *
     bool remote = opcodes[wr->opcode].remote, atomic = opcodes[wr->opcode].atomic;
     flags |= wr->send_flags & IBV_SEND_FENCE ? MLX5_WQE_CTRL_FENCE : 0;
     flags |= wr->send_flags & IBV_SEND_SOLICITED ? MLX5_WQE_CTRL_SOLICITED : 0;
+    memset(w->bytes, 0, sizeof(struct mlx5_wqe_ctrl_seg)); /* not all of it is set below */
     w->used = sizeof(struct mlx5_wqe_ctrl_seg);
     if (q->of->type == QP_DCI)
         add_address(w, q);
@@ -149,8 +150,10 @@ int verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_w
 {
     struct hca_qp *q = qp_of(qp);
     int e = 0;
-    if (!q->of->ring)
+    if (!q->of->ring) {
+        *bad = wr;
         return EINVAL;
+    }
     pthread_mutex_lock(&q->send_lock);
     uint16_t before = q->next;
     for (; wr && !(e = write_request(q, wr)); wr = wr->next)

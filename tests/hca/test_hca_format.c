@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets as datagrams of RoCE v2: the bytes of each kind, what is read of them again, and which lengths and opcodes
- * are none, all as golden/hca_format.txt has it. */
+/* Packets as datagrams of RoCE v2: the bytes of each kind, what is read of them again, and which
+ * lengths and opcodes are none, all as golden/hca_format.txt has it; and captures of them. */
+#include "fails.h"
+#include "roce_capture.h"
 #include "roce_format.h"
+#include "trace.h"
 #include "wqe.h"
 
-#include <string.h>
-
-#include "tests/golden.h"
-
-static char text[1 << 17];
-static size_t used;
-
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    used += (size_t)vsnprintf(text + used, sizeof text - used, format, arguments);
-    va_end(arguments);
-}
+#include <time.h>
+#include <unistd.h>
 
 static const struct roce_route route = {0x0a010203, 0x0a040506, 0xc123, ROCE_PORT};
 
@@ -28,7 +18,8 @@ static void say_packet(const uint8_t *bytes, size_t n, uint32_t mtu)
     const uint8_t *payload;
     uint64_t scratch[4] = {0};
     bool good = roce_decode(bytes, n, mtu, &p, &payload, scratch);
-    say("  %s kind %u flags %x bytes %u mtu %u qpn %x psn %x length %u rkey %x immediate %x messages %x address %llx",
+    say("  %s kind %u flags %x bytes %u mtu %u qpn %x psn %x length %u rkey %x immediate %x "
+        "messages %x address %llx",
         good ? "read" : "refused", p.kind, p.flags, p.bytes, p.mtu, p.to_qpn, p.psn, p.length,
         p.rkey, p.immediate, p.messages, (unsigned long long)p.address);
     for (uint32_t i = 0; good && i < p.bytes && i < 32; i++)
@@ -190,12 +181,85 @@ static void forms_of_atomics(void **state)
     assert_false(roce_has_form(false, 8, 1, 0));
 }
 
+/* --- Captures --- */
+
+int __wrap_clock_gettime(clockid_t which, struct timespec *t);
+int __wrap_clock_gettime(clockid_t which, struct timespec *t)
+{
+    assert_int_equal(which, CLOCK_REALTIME);
+    *t = (struct timespec){0x11223344, 0x0a0b0c0d};
+    return 0;
+}
+
+pid_t __wrap_getpid(void);
+pid_t __wrap_getpid(void)
+{
+    return 4321;
+}
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return due("calloc") ? NULL : __real_calloc(count, bytes);
+}
+
+/* A file of packets, byte for byte: the first and the last are the same but for their lengths. */
+static void captures(void **state)
+{
+    char folder[] = "/tmp/hca_formatXXXXXX", name[64], path[96];
+    uint8_t bytes[256], got[512], whole[] = "0123456789abcdef";
+    /* The sum of the second header is 0x1ffff: it carries twice. */
+    const struct roce_route far = {0x9d690000, 0x9d640000, 0xfff1, 0xfff2};
+    assert_non_null(mkdtemp(folder));
+    snprintf(name, sizeof name, "%s/packets", folder);
+    snprintf(path, sizeof path, "%s.4321.6.pcap", name);
+    assert_null(roce_capture_open(NULL, 6));
+    fail_next("calloc", 1, 0);
+    assert_null(roce_capture_open(name, 6));
+    assert_int_equal(access(path, F_OK), -1);
+    unsigned files = open_files();
+    struct roce_capture *c = roce_capture_open(name, 6);
+    assert_non_null(c);
+    roce_capture_add(c, &route, whole, 16);
+    roce_capture_add(c, &far, whole + 3, 5);
+    FILE *file = fopen(path, "re");
+    size_t n = fread(got, 1, sizeof got, file);
+    fclose(file);
+    roce_capture_add(c, &route, bytes, 0);
+    roce_capture_close(c);
+    roce_capture_close(NULL);
+    assert_int_equal(open_files(), files);
+    static const uint8_t expected[] = {
+        0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 228, 0, 0, 0,
+        /* the first: when, how long, IPv4, UDP */
+        0x44, 0x33, 0x22, 0x11, 0x0d, 0x0c, 0x0b, 0x0a, 44, 0, 0, 0, 44, 0, 0, 0, 0x45, 0, 0, 44, 0,
+        0, 0x40, 0, 64, 17, 0x1f, 0xb4, 10, 1, 2, 3, 10, 4, 5, 6, 0xc1, 0x23, 0x12, 0xb7, 0, 24, 0,
+        0, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
+        /* the second */
+        0x44, 0x33, 0x22, 0x11, 0x0d, 0x0c, 0x0b, 0x0a, 33, 0, 0, 0, 33, 0, 0, 0, 0x45, 0, 0, 33, 0,
+        0, 0x40, 0, 64, 17, 0xff, 0xfe, 0x9d, 0x69, 0, 0, 0x9d, 0x64, 0, 0, 0xff, 0xf1, 0xff, 0xf2,
+        0, 13, 0, 0, '3', '4', '5', '6', '7'};
+    assert_int_equal(n, sizeof expected);
+    assert_memory_equal(got, expected, sizeof expected);
+    unlink(path);
+    assert_int_equal(rmdir(folder), 0);
+    used = 0;
+    take_stderr();
+    assert_null(roce_capture_open("/no/such/folder/x", 7));
+    say_stderr();
+    assert_string_equal(text,
+                        "soft HCA: nothing is captured: /no/such/folder/x.4321.7.pcap: No such "
+                        "file or directory (SOFT_HCA_CAPTURE)\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_written),
         cmocka_unit_test(targets),
         cmocka_unit_test(forms_of_atomics),
+        cmocka_unit_test(captures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
