@@ -547,6 +547,11 @@ static void what_can_fail_before_the_fork(void **state)
         assert_null(strstr(call_log, "fork"));
         forget(&run);
     }
+    run = unconnected(2);
+    memory_fails_in = 0;
+    connect_fails(&run, "no memory for the command that reaches host a");
+    assert_null(strstr(call_log, "fork"));
+    forget(&run);
     for (int block = 1; block < 3; block++) {
         run = unconnected(2);
         memory_fails_in = 1 + block; /* two for the commands */
