@@ -26,10 +26,13 @@ static struct {
     uint64_t now_ns;
     uint64_t step_ns;   /* the clock goes on by so much at each look */
     int watch_fails_in; /* run_watch() fails at the call after so many; -1: never */
-    pid_t dying[4];     /* processes that run_is_dying() says so of; 0 behind the last */
-    pid_t detached;     /* of run_find_detached() */
-    bool no_hub;        /* run_open_hub() fails */
-    int pidfd;          /* of the next pidfd_open, which then grows by one; -1: fails */
+    int watch_errno;
+    pid_t dying[4];      /* processes that run_is_dying() says so of; 0 behind the last */
+    pid_t detached;      /* of run_find_detached() */
+    bool fails;          /* run_open_hub(), run_prepare() */
+    bool all_made_up;    /* every descriptor is */
+    bool loses_launcher; /* in run_loop() */
+    int pidfd;           /* of the next pidfd_open, which then grows by one; -1: fails */
     int pidfd_errno;
 } answers;
 
@@ -125,6 +128,7 @@ WEAK int run_watch(struct run *run, int fd, uint32_t events, enum run_event even
     bool fails = fails_now(&answers.watch_fails_in);
     log_call("watch %d %s: %s %d%s", fd, events_text(events), event_names[event], number,
              fails ? ", fails" : "");
+    errno = answers.watch_errno;
     return fails ? -1 : 0;
 }
 
@@ -157,14 +161,16 @@ WEAK const char *run_pe_name(const struct run *run, int pe)
 
 WEAK int run_loop(struct run *run)
 {
-    log_call("loop");
+    log_call("loop, standard input %s", run->relay_stdin ? "relayed" : "left");
+    if (answers.loses_launcher)
+        run->agent->up_lost = true;
     return 5;
 }
 
 WEAK bool run_prepare(struct run *run)
 {
     log_call("prepare");
-    return true;
+    return !answers.fails;
 }
 
 WEAK void run_hosts_signal(struct run *run, int pe, int number)
@@ -251,7 +257,7 @@ WEAK int run_find_program(const char *name, char **path)
 WEAK bool run_start_pes(struct run *run, const char *path)
 {
     log_call("start %s", path);
-    return true;
+    return strcmp(path, "broken") != 0;
 }
 
 WEAK void run_stop_guard(struct run *run)
@@ -277,6 +283,8 @@ WEAK void run_tell_end(struct run *run, int pe)
 WEAK void run_close_socket(struct run *run, int pe)
 {
     log_call("close the socket of PE %d", pe);
+    if (run->hub.wires)
+        run->hub.wires[pe].fd = -1;
 }
 
 WEAK void run_watch_program(struct run *run, int pe)
@@ -313,7 +321,7 @@ int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd)
 {
-    if (fd < OURS_FROM)
+    if (fd < OURS_FROM && !answers.all_made_up)
         return __real_close(fd);
     log_call("close %d", fd);
     return 0;

@@ -39,7 +39,7 @@ weft_status __wrap_hub_init(struct hub *hub, int n, struct wire *wires, bool joi
 weft_status __wrap_hub_init(struct hub *hub, int n, struct wire *wires, bool joined)
 {
     log_call("hub of %d%s", n, joined ? ", joined" : "");
-    return answers.no_hub ? WEFT_ERR_NO_MEMORY : __real_hub_init(hub, n, wires, joined);
+    return answers.fails ? WEFT_ERR_NO_MEMORY : __real_hub_init(hub, n, wires, joined);
 }
 
 void __real_hub_free(struct hub *hub);
@@ -97,7 +97,7 @@ static void the_hub_opens_and_closes(void **state)
     expect_log("close the wire of -1\nunwatch 1302\nclose the wire of 1302\nclose the wire of -1\n"
                "close the wire of -1\nfree the hub\n");
     run = made_run(3);
-    answers.no_hub = true;
+    answers.fails = true;
     assert_false(run_open_hub(&run));
     expect_log("hub of 3\n");
     run_close_hub(&run); /* there is none */
