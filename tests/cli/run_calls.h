@@ -31,6 +31,7 @@ static struct {
     pid_t detached;      /* of run_find_detached() */
     bool fails;          /* run_open_hub(), run_prepare() */
     bool all_made_up;    /* every descriptor is */
+    int start_result;    /* that run_start_pes() leaves; 0: none. "broken" cannot be started */
     bool loses_launcher; /* in run_loop() */
     int pidfd;           /* of the next pidfd_open, which then grows by one; -1: fails */
     int pidfd_errno;
@@ -256,7 +257,8 @@ WEAK int run_find_program(const char *name, char **path)
 
 WEAK bool run_start_pes(struct run *run, const char *path)
 {
-    log_call("start %s", path);
+    log_call("start %s of %d at %d ms", path, run->all, (int)(run->started_ns / 1000000));
+    run->result = answers.start_result ? answers.start_result : run->result;
     return strcmp(path, "broken") != 0;
 }
 

@@ -283,8 +283,9 @@ static void the_launcher_has_the_pes_started(void **state)
     put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1); /* once */
     put_frame(&agent.up, HOST_FINISH, 0, NULL, 0, -1);
     run_agent_hear(&run, EPOLLIN);
-    expect_log("read 1501\nfind program\nstart program\npost to 1501: STARTED 0, 501 502 503\n"
-               "rewatch 1501 in: launcher 0\n");
+    expect_log(
+        "read 1501\nfind program\nstart program of 15 at 7000 ms\npost to 1501: STARTED 0, 501 502 503\n"
+        "rewatch 1501 in: launcher 0\n");
     assert_true(agent.go && agent.finish);
     assert_int_equal(run.started_ns, 7 * RUN_SECOND_NS);
     assert_int_equal(run.result, -1);
