@@ -85,7 +85,7 @@ uint64_t bench_now_ns(void)
     return now_ns;
 }
 
-double bench_units(const struct bench_options *o, const struct bench_entry *e)
+__attribute__((weak)) double bench_units(const struct bench_options *o, const struct bench_entry *e)
 {
     return e->by_units ? 5 : 1;
 }
