@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of the benchmarks of the host (cli/bench): the library and the clock are made up, and each call
- * becomes a line of a log. The library's functions are those that the test is linked with by LINKER:--wrap. */
+/* For tests of the benchmarks of the host (cli/bench): the library and the clock are made up, and
+ * each call becomes a line of a log. The library's functions are those that the test is linked with
+ * by LINKER:--wrap. */
 #ifndef WEFT_TESTS_CLI_BENCH_CALLS_H
 #define WEFT_TESTS_CLI_BENCH_CALLS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of one file of `weft run`: what it calls of the others (run.h) and of the system becomes a
- * line of a log, with answers that the test sets. What the file under test defines itself is taken
- * instead of the weak functions here. The system's functions are those that the test is linked with
- * by LINKER:--wrap. cmocka.h comes first. */
+/* For tests of one file of `weft run`: what it calls of the others (run.h) and of the system
+ * becomes a line of a log, with answers that the test sets. What the file under test defines itself
+ * is taken instead of the weak functions here. The system's functions are those that the test is
+ * linked with by LINKER:--wrap. cmocka.h comes first. */
 #ifndef WEFT_TESTS_CLI_RUN_CALLS_H
 #define WEFT_TESTS_CLI_RUN_CALLS_H
 
@@ -349,7 +349,8 @@ enum { PES_MOST = 8 };
 static struct run_pe made_pes[PES_MOST];
 static pid_t made_groups[PES_MOST];
 
-/* A job of n PEs that all run and have joined: pids 501, 502, ..., groups 601, ..., pidfds 1101, ... */
+/* A job of n PEs that all run and have joined: pids 501, 502, ..., groups 601, ..., pidfds 1101,
+ * ... */
 __attribute__((unused)) static struct run made_run(int n)
 {
     struct run run = {.pes = made_pes,

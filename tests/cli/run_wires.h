@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of one side of `weft run --hosts`: wires that log what is posted, and read what the test has
- * put there. After run_calls.h. */
+/* For tests of one side of `weft run --hosts`: wires that log what is posted, and read what the
+ * test has put there. After run_calls.h. */
 #ifndef WEFT_TESTS_CLI_RUN_WIRES_H
 #define WEFT_TESTS_CLI_RUN_WIRES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives and atomics of `weft bench` on the host, and how it joins and leaves the job: call by call,
- * with right results and with wrong ones. */
+/* The collectives and atomics of `weft bench` on the host, and how it joins and leaves the job:
+ * call by call, with right results and with wrong ones. */
 #include "bench_calls.h"
 
 /* ------------------------------------------------------------------------- more of the library */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The benchmarks of `weft bench` that launch kernels or queue on streams (device.c, device_rma.c,
- * device_latency.c, device_stream.c): with which grid and which arguments each kernel is launched, in which
- * order with the library's calls, and what follows from what kernels note. */
+ * device_latency.c, device_stream.c): with which grid and which arguments each kernel is launched,
+ * in which order with the library's calls, and what follows from what kernels note. */
 #include "bench_calls.h"
 
 #include "bench/device.h"
@@ -10,7 +10,7 @@
 #include <weft/device/control.h>
 #include <weft/stream.h>
 
-/* ------------------------------------------------------------------------------- made-up kernels */
+/* ------------------------------------------------------------------------------ made-up kernels */
 
 static char times_area[BENCH_CTAS_MAX * sizeof(struct device_times)], words_area[4096];
 static int made_stream;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The benchmarks of the host (cli/bench): which calls of the library each makes in which order, what it
- * finds right, and what follows from its times. The library and the clock are made up. */
+/* The benchmarks of the host (cli/bench): which calls of the library each makes in which order,
+ * what it finds right, and what follows from its times. The library and the clock are made up. */
 #include "bench_calls.h"
 
 /* --------------------------------------------------------------------------- put, get, p, g */

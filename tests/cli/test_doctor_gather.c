@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How `weft doctor` gets the reports of several nodes: from remote shells (doctor_hosts.c), from the PEs of a
- * job (doctor_job.c), and what a report is (doctor_node.c). Shells and jobs are made up. */
+/* How `weft doctor` gets the reports of several nodes: from remote shells (doctor_hosts.c), from
+ * the PEs of a job (doctor_job.c), and what a report is (doctor_node.c). Shells and jobs are made
+ * up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -554,20 +555,20 @@ static void reports_are_read(void **state)
     assert_string_equal(node.faults[1].place, "");
     free(node.faults);
     __real_free(changed);
-    static const char *const parts[] = {"faults", "facts"};
     for (int i = 0; i < 2; i++) {
         node = (struct node){.name = "given"};
         json_t *part = json_copy(root);
-        json_object_del(part, parts[i]);
+        if (i == 0)
+            json_object_del(part, "faults");
+        else /* a fact of the wrong type */
+            json_object_set_new(part, "facts", json_pack("{s:[]}", profile_infos[0].name));
         changed = json_dumps(part, JSON_COMPACT);
         json_decref(part);
         snprintf(text, sizeof text, "weft-node-report\n%s\n", changed);
         __real_free(changed);
         assert_false(doctor_node_read(&node, text));
-        if (i == 0)
-            assert_string_equal(node.why, "its report lists no faults");
-        else
-            assert_string_not_equal(node.why, "");
+        assert_string_equal(node.why, i == 0 ? "its report lists no faults" : weft_last_error());
+        assert_string_not_equal(node.why, "");
     }
     json_decref(root);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `weft doctor` writes as metrics (doctor_metrics.c) and prints of a cluster (doctor_cluster.c): the whole
- * text for machines and nodes that are made up. */
+/* What `weft doctor` writes as metrics (doctor_metrics.c) and prints of a cluster
+ * (doctor_cluster.c): the whole text for machines and nodes that are made up. */
 #include "doctor.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench file --folders` (file_several.c): who measures when, who tells whom, and the whole of what PE 0
- * prints. The job and the measuring are made up. */
+/* `weft bench file --folders` (file_several.c): who measures when, who tells whom, and the whole of
+ * what PE 0 prints. The job and the measuring are made up. */
 #include "bench/file.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft hca` (hca.c): whom it asks, whose answer it takes, how long it waits, and all that it prints. The
- * sockets and the clock are made up. */
+/* `weft hca` (hca.c): whom it asks, whose answer it takes, how long it waits, and all that it
+ * prints. The sockets and the clock are made up. */
 #include "commands.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the machine of topo, explain and doctor comes from, and how it is measured (machine_options.c,
- * probe.c): GPUs, links and ladders are made up. */
+/* Where the machine of topo, explain and doctor comes from, and how it is measured
+ * (machine_options.c, probe.c): GPUs, links and ladders are made up. */
 #include "machine_options.h"
 
 #include <setjmp.h>

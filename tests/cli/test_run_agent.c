@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An agent of `weft run --hosts` (run_agent.c), call by call: the launcher and the PEs are made up. */
+/* An agent of `weft run --hosts` (run_agent.c), call by call: the launcher and the PEs are made
+ * up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,7 +107,7 @@ static struct run made_agent(void)
     return run;
 }
 
-/* -------------------------------------------------------------------------------- to the launcher */
+/* ------------------------------------------------------------------------------ to the launcher */
 
 static void exits_are_told(void **state)
 {
@@ -162,7 +163,7 @@ static void the_launcher_is_lost(void **state)
     assert_non_null(strstr(call_log, "ending the PEs"));
 }
 
-/* ----------------------------------------------------------------------------------- from the PEs */
+/* --------------------------------------------------------------------------------- from the PEs */
 
 static void frames_are_passed_up(void **state)
 {
@@ -272,7 +273,7 @@ static void a_connection_of_a_pe_ends(void **state)
     assert_int_equal(blocks, 0);
 }
 
-/* ------------------------------------------------------------------------------ from the launcher */
+/* ---------------------------------------------------------------------------- from the launcher */
 
 static void the_launcher_has_the_pes_started(void **state)
 {
@@ -417,7 +418,7 @@ static void the_connection_to_the_launcher_ends(void **state)
     wire_frame_free(wire_take(&agent.up));
 }
 
-/* -------------------------------------------------------------------------------------- all of it */
+/* ------------------------------------------------------------------------------------ all of it */
 
 static struct run whole_agent(void)
 {

@@ -319,8 +319,9 @@ void __wrap_hub_handle(struct hub *hub, int member, struct wire_frame *frame)
 static struct run_host made_hosts[4]; /* one more than there are */
 static struct wire made_wires[5];
 
-/* Hosts a, b and c with 2, 1 and 3 PEs, whose shells have the pids 801, ... and descriptors 1701, ...; the
- * wires to their agents are 1501, ... and their standard inputs 1801, ... Behind them another, of none. */
+/* Hosts a, b and c with 2, 1 and 3 PEs, whose shells have the pids 801, ... and descriptors 1701,
+ * ...; the wires to their agents are 1501, ... and their standard inputs 1801, ... Behind them
+ * another, of none. */
 static struct run made_job(void)
 {
     static const char *const labels[] = {"a", "b", "c", "d"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of `weft run` (run.c): what it waits for and how long, who is called for what, and what is made
- * ready and cleared away around it. */
+/* The loop of `weft run` (run.c): what it waits for and how long, who is called for what, and what
+ * is made ready and cleared away around it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
