@@ -161,7 +161,7 @@ static void the_setup_is_written(void **state)
 static struct run_options options;
 static struct run_agent agent;
 
-/* The lines become strings; `version` of this weft stands in front, unless it begins with another. */
+/* The lines become strings; the version of this weft stands in front, unless "!" does. */
 static bool read_setup(const char *head, const char *lines)
 {
     char body[4000];
@@ -234,15 +234,11 @@ static void what_is_read_is_checked(void **state)
 {
     static const char *const not_for_users =
         "say \"--agent is for `weft run --hosts`, which tells it what to do\"\n";
+    static const char long_number[] = /* longer than the line may be */
+        "weft agent 1 000000000000000000000000000000000000000000000000000000000000000000000001 \n";
     static const char *const heads[] = {
-        "weft agent 1\n",
-        "weft agent x %zu\n",
-        "hello\n",
-        "weft agent 1 0\n",
-        "",
-        "weft agent 1 1048577\n",
-        "weft agent 1 000000000000000000000000000000000000000000000000000"
-        "00000000000000000001 \n"};
+        "weft agent 1\n",         "weft agent x %zu\n", "hello\n", "weft agent 1 0\n", "",
+        "weft agent 1 1048577\n", long_number};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         assert_false(read_setup(heads[i], "!\n"));
         expect_log(not_for_users);
