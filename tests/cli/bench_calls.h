@@ -15,6 +15,13 @@
 
 #include <cmocka.h>
 
+/* With AddressSanitizer, too, there is just no memory for too much. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
 /* ------------------------------------------------------------------------- the library's place */
 
 enum { AREA = 1 << 16 };

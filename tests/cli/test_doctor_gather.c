@@ -253,7 +253,7 @@ static struct cluster cluster;
 
 static void made_hosts(int count)
 {
-    static char names[SHELLS_MOST][8];
+    static char names[SHELLS_MOST][16];
     made_run(1);
     memset(&shells, 0, sizeof shells);
     shells.pipe_fails_in = shells.dup_fails_in = -1;

@@ -150,7 +150,7 @@ static struct finding found[4] = {
 
 static struct diagnosis made_diagnosis(void)
 {
-    static char names[DOCTOR_CHECKS][16];
+    static char names[DOCTOR_CHECKS][24];
     struct diagnosis d = {.findings = {.list = found, .n = 4}};
     for (int i = 0; i < DOCTOR_CHECKS; i++) {
         snprintf(names[i], sizeof names[i], "check%d", i);

@@ -160,6 +160,16 @@ static void the_setup_is_written(void **state)
 
 static struct run_options options;
 static struct run_agent agent;
+static void *kept[100]; /* what was read, which else stays as long as the process */
+static int n_kept;
+
+static int free_kept(void **state)
+{
+    unsetenv("WEFT_TEST_OF_SETUP"); /* which points there */
+    while (n_kept)
+        __real_free(kept[--n_kept]);
+    return 0;
+}
 
 /* The lines become strings; the version of this weft stands in front, unless "!" does. */
 static bool read_setup(const char *head, const char *lines)
@@ -182,7 +192,10 @@ static bool read_setup(const char *head, const char *lines)
     memset(&options, 0, sizeof options);
     memset(&agent, 0, sizeof agent);
     *call_log = '\0';
-    return run_setup_read(&options, &agent);
+    last_malloc = NULL;
+    bool good = run_setup_read(&options, &agent);
+    kept[n_kept++] = last_malloc;
+    return good;
 }
 
 static void forget(void)
@@ -387,5 +400,5 @@ int main(void)
         cmocka_unit_test(the_setup_is_read),          cmocka_unit_test(what_is_read_is_checked),
         cmocka_unit_test(a_setup_must_be_whole),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, free_kept);
 }

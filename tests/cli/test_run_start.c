@@ -562,7 +562,7 @@ static void the_guard_is_started_and_stopped(void **state)
 static void the_guard_kills(void **state)
 {
     static const char *const ways[] = {NULL, "dup2", "close_range"};
-    for (int way = 0; way < 3; way++) {
+    for (volatile int way = 0; way < 3; way++) {
         struct run run = made_start(2);
         run.host_count = 1;
         fail_at(ways[way], 0, EBADF);
