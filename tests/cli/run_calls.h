@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -333,14 +334,19 @@ int __wrap_close(int fd)
     return 0;
 }
 
+long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...)
 {
+    long a[6];
     va_list arguments;
     va_start(arguments, number);
-    long pid = va_arg(arguments, long);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(arguments, long);
     va_end(arguments);
-    log_call("pidfd of %d", (int)pid);
+    if (number != SYS_pidfd_open)
+        return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    log_call("pidfd of %d", (int)a[0]);
     if (answers.pidfd < 0)
         errno = answers.pidfd_errno;
     return answers.pidfd < 0 ? -1 : answers.pidfd++;
