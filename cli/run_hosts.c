@@ -77,6 +77,8 @@ static bool make_command(const struct run *run, struct run_host *host, char ***w
     host->rsh = calloc(1, size);
     for (int i = 0; host->rsh && (*words)[i] && used < size; i++)
         used += (size_t)snprintf(host->rsh + used, size - used, "%s%s", i ? " " : "", (*words)[i]);
+    if (!host->rsh)
+        run_say("no memory for the command that reaches %s", describe_host(host));
     return host->rsh != NULL;
 }
 

@@ -122,30 +122,37 @@ static struct cpu *list_cpus(int *count)
     return cpus;
 }
 
-/* Index of the first CPU at or after `from` that begins a core. */
-static int core_begin(const struct cpu *cpus, int count, int from)
+static bool begins_core(const struct cpu *cpus, int i)
 {
-    while (from > 0 && from < count && cpus[from].core == cpus[from - 1].core)
-        from++;
-    return from;
+    return i == 0 || cpus[i].core != cpus[i - 1].core;
+}
+
+/* Index of the first CPU of that core, counted from 0; `count` behind the last core. */
+static int core_begin(const struct cpu *cpus, int count, int core)
+{
+    for (int i = 0; i < count; i++)
+        if (begins_core(cpus, i) && core-- == 0)
+            return i;
+    return count;
 }
 
 static int count_cores(const struct cpu *cpus, int count)
 {
     int cores = 0;
     for (int i = 0; i < count; i++)
-        cores += i == 0 || cpus[i].core != cpus[i - 1].core;
+        cores += begins_core(cpus, i);
     return cores;
 }
 
-/* PE number `pe` of `npes` gets its equal share of the CPUs, in order, or one core of that share.
- * More PEs than cores share cores by hardware thread; more PEs than CPUs are not bound. */
+/* PE number `pe` of `npes` gets its equal share of the cores, in order, or one core of that share. More
+ * PEs than cores share the CPUs, that is hardware threads; more PEs than CPUs are not bound. */
 static void choose_cpus(const struct cpu *cpus, int count, const struct run_options *options,
                         int pe, cpu_set_t *set)
 {
-    const int npes = options->npes;
-    int begin = (int)((long)count * pe / npes), end = (int)((long)count * (pe + 1) / npes);
-    if (npes <= count_cores(cpus, count)) {
+    const int npes = options->npes, cores = count_cores(cpus, count);
+    const int shared = npes <= cores ? cores : count;
+    int begin = (int)((long)shared * pe / npes), end = (int)((long)shared * (pe + 1) / npes);
+    if (npes <= cores) {
         begin = core_begin(cpus, count, begin);
         end = core_begin(cpus, count, end);
     }
