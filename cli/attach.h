@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft attach` in four files: attach.c (options), attach_diagnose.c (who waits for whom, and what that
- * means), attach_text.c and attach_json.c (how it is shown). All work on a copy of the boxes. */
+/* `weft attach` in four files: attach.c (options), attach_diagnose.c (who waits for whom, and what
+ * that means), attach_text.c and attach_json.c (how it is shown). All work on a copy of the
+ * boxes. */
 #ifndef WEFT_CLI_ATTACH_H
 #define WEFT_CLI_ATTACH_H
 

@@ -99,8 +99,8 @@ static void say_circle(const struct boxes_job *job, int slot, char *sentence, si
                  pe->pe, pe->waits[0].operation, next->pe, next->waits[0].operation);
 }
 
-/* Follows the waits from one slot: to a PE that does not wait, or round in a circle. False when they
- * lead to somebody unknown. */
+/* Follows the waits from one slot: to a PE that does not wait, or round in a circle. False when
+ * they lead to somebody unknown. */
 static bool follow(const struct boxes_job *job, int start, char *sentence, size_t bytes)
 {
     int at = start;

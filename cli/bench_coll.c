@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench coll`: collectives on GPU memory, or by the stand-in on host memory, by every way that can serve: its
- * options, its job, and the walk over operations, sizes and ways. */
+/* `weft bench coll`: collectives on GPU memory, or by the stand-in on host memory, by every way
+ * that can serve: its options, its job, and the walk over operations, sizes and ways. */
 #include "bench_coll.h"
 
 #include "bench/coll.h"
@@ -35,10 +35,12 @@ static const struct argp_option option_list[] = {
     {"pes", 'n', "N", 0, "PEs of the job that is started (2)", 0},
     {"ops", KEY_OPS, "LIST", 0, "operations, such as reduce,fcollect (all twelve)", 0},
     {"ways", KEY_WAYS, "LIST", 0,
-     "ways, of auto, packets, two, lines, twolines, direct, scratch, engines, copies (each that can serve)",
+     "ways, of auto, packets, two, lines, twolines, direct, scratch, engines, copies (each that "
+     "can serve)",
      0},
     {"sizes", KEY_SIZES, "LIST", 0,
-     "bytes of the vector or of a block, such as 8,64K,1M (8,4K,64K,256K,1M,4M,16M; on simt to 64K)",
+     "bytes of the vector or of a block, such as 8,64K,1M (8,4K,64K,256K,1M,4M,16M; on simt to "
+     "64K)",
      0},
     {"iters", 'i', "N", 0, "calls in each repetition, or in the graph (60, large ones fewer)", 0},
     {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions (5); the median is reported", 0},
@@ -139,7 +141,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         if (!each_of(argument, item, sizeof item, take_way, options))
             argp_error(
                 state,
-                "--ways: there is no way \"%s\"; there are auto, packets, two, lines, twolines, direct, scratch, engines, "
+                "--ways: there is no way \"%s\"; there are auto, packets, two, lines, twolines, "
+                "direct, scratch, engines, "
                 "copies",
                 item);
         return 0;
@@ -181,10 +184,11 @@ static struct coll_options parse_options(int argc, char **argv)
     static const struct argp argp = {
         .options = option_list,
         .parser = parse,
-        .doc =
-            "Measure collectives by every way that can serve: replayed in a graph, call by call on a stream, "
-            "and called by the host, each beside the least that the link allows and what the library's model "
-            "says. Contents are compared with a serial reference, bit for bit."};
+        .doc = "Measure collectives by every way that can serve: replayed in a graph, call by call "
+               "on a stream, "
+               "and called by the host, each beside the least that the link allows and what the "
+               "library's model "
+               "says. Contents are compared with a serial reference, bit for bit."};
     struct coll_options options = {
         .repetitions = 5, .verify = true, .sms = MOST_SMS, .target = TARGET_COUNT};
     bool some_op = false, some_way = false;
@@ -200,7 +204,8 @@ static struct coll_options parse_options(int argc, char **argv)
     return options;
 }
 
-/* A GPU is taken where the command's own kernels would run on one, or where the driver's is there at all. */
+/* A GPU is taken where the command's own kernels would run on one, or where the driver's is there
+ * at all. */
 static void choose_target(struct coll_options *options)
 {
     static const size_t sizes[] = {8, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
@@ -435,7 +440,8 @@ static bool can_tune(const struct coll_bench *b)
     if (why && b->bench.me == 0)
         fprintf(
             stderr,
-            "weft bench coll: --tune measures kernels between the GPUs of several PEs, and here %s\n",
+            "weft bench coll: --tune measures kernels between the GPUs of several PEs, and here "
+            "%s\n",
             why);
     return !why;
 }

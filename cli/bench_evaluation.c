@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of benchmarks by kernels, each over several paths in jobs of their own; --html draws all on one page.
- * What a figure is, is not known here.
+/* Sets of benchmarks by kernels, each over several paths in jobs of their own; --html draws all on
+ * one page. What a figure is, is not known here.
  *
- * `weft bench evaluation`: four programs by which ways to communicate from kernels are compared (Hsu et
- * al., "GPU-initiated networking with NVSHMEM", and those before it): bandwidth of puts over blocks and
- * sizes, rate of single values over blocks with neighbouring and with scattered lanes, a Jacobi solver in
- * two styles over ever more PEs, and the time of an alltoall. Over every path of --paths.
+ * `weft bench evaluation`: four programs by which ways to communicate from kernels are compared
+ * (Hsu et al., "GPU-initiated networking with NVSHMEM", and those before it): bandwidth of puts
+ * over blocks and sizes, rate of single values over blocks with neighbouring and with scattered
+ * lanes, a Jacobi solver in two styles over ever more PEs, and the time of an alltoall. Over every
+ * path of --paths.
  *
- * `weft bench gda`: single requests to a network adapter, given by device code itself and, for comparison,
- * by the CPU through the proxy on the same queues. */
+ * `weft bench gda`: single requests to a network adapter, given by device code itself and, for
+ * comparison, by the CPU through the proxy on the same queues. */
 #include "bench/plot.h"
 #include "bench/sides.h"
 #include "commands.h"
@@ -75,8 +76,8 @@ static const struct program evaluation[] = {
      .plot = "us, over bytes per pair"},
 };
 
-/* With enough rounds that the quiet behind them, which the proxy carries out for each thread, counts for
- * nothing. */
+/* With enough rounds that the quiet behind them, which the proxy carries out for each thread,
+ * counts for nothing. */
 static const struct program gda[] = {
     {.title = "8 bytes by one thread of each block, back to back",
      .names = "put,p",
@@ -159,9 +160,9 @@ void bench_list_suites(void)
 {
     for (int i = 0; i < COUNT(suites); i++)
         printf("%-17s %-7s %-5s %s\n", suites[i].name, "", "", suites[i].text);
-    printf(
-        "%-17s %-7s %-5s %s\n", "file", "", "",
-        "a file read into memory or written, beside plain read, fio and cuFile; options of its own");
+    printf("%-17s %-7s %-5s %s\n", "file", "", "",
+           "a file read into memory or written, beside plain read, fio and cuFile; options of its "
+           "own");
     printf("%-17s %-7s %-5s %s\n", "coll", "", "",
            "collectives by every way, in graphs, on streams and by the host; options of its own");
 }

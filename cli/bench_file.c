@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench file`: how fast a file comes into memory, and goes from there, by blocks, depths and threads, beside
- * plain read and copy, fio, and cuFile in its compatibility mode, in one run. A job of one PE, or of one for each of
- * several folders (cli/bench/file_several.c). How a method moves the bytes is not known here
- * (cli/bench/file_methods.c, file_cufile.c). */
+/* `weft bench file`: how fast a file comes into memory, and goes from there, by blocks, depths and
+ * threads, beside plain read and copy, fio, and cuFile in its compatibility mode, in one run. A job
+ * of one PE, or of one for each of several folders (cli/bench/file_several.c). How a method moves
+ * the bytes is not known here (cli/bench/file_methods.c, file_cufile.c). */
 #include "bench_file.h"
 #include "bench/bench.h"
 #include "bench/file.h"
@@ -49,7 +49,8 @@ static const struct argp_option option_list[] = {
      "a file or block device to read (a file of --size bytes is made in this folder, and removed)",
      0},
     {"folders", KEY_FOLDERS, "LIST", 0,
-     "a PE for each of these folders, comma-separated, with a file of --size bytes there: each alone, then all at "
+     "a PE for each of these folders, comma-separated, with a file of --size bytes there: each "
+     "alone, then all at "
      "once",
      0},
     {"size", KEY_SIZE, "BYTES", 0, "bytes that are moved (1G, or what --file has)", 0},
@@ -195,10 +196,11 @@ static struct file_options parse_options(int argc, char **argv)
     static const struct argp argp = {
         .options = option_list,
         .parser = parse,
-        .doc =
-            "Measure reading a file into memory, in GB/s, by weft_file_read() and beside it by plain read and "
-            "copy, by fio, and by cuFile in its compatibility mode, where those are here. fio copies to no "
-            "target: with --memory gpu it shows what the store gives."};
+        .doc = "Measure reading a file into memory, in GB/s, by weft_file_read() and beside it by "
+               "plain read and "
+               "copy, by fio, and by cuFile in its compatibility mode, where those are here. fio "
+               "copies to no "
+               "target: with --memory gpu it shows what the store gives."};
     struct file_options options = {.blocks = {256 << 10, 1 << 20, 4 << 20},
                                    .n_blocks = 3,
                                    .depths = {4, 16},

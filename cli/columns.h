@@ -20,8 +20,8 @@ bool columns_are_full(void);
 void columns_print(FILE *to, int hang, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Prints `name` and a list with commas, as one line of a shell: what is too long goes on behind "\\" in
- * the next line. */
+/* Prints `name` and a list with commas, as one line of a shell: what is too long goes on behind
+ * "\\" in the next line. */
 void columns_print_list(FILE *to, const char *name, const char *list);
 
 /* Columns that text takes on a terminal: its characters, of which UTF-8 has more bytes. */

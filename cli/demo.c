@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft demo`: shows a newcomer on his own machine what Weft does. Looks at the machine's GPUs, then
- * starts a job of itself, in which the PEs prove their paths, measure them, on GPUs where there are
- * some, and mend a picture together; PE 0 tells what was found. */
+/* `weft demo`: shows a newcomer on his own machine what Weft does. Looks at the machine's GPUs,
+ * then starts a job of itself, in which the PEs prove their paths, measure them, on GPUs where
+ * there are some, and mend a picture together; PE 0 tells what was found. */
 #include "demo.h"
 
 #include "commands.h"

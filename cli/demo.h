@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft demo`: demo.c (options, starting the job, the acts in their order), demo_links.c (the machine's
- * GPUs, before the job), demo_paths.c (proving and measuring host memory), demo_gpu.c (GPU memory, and
- * kernels), demo_picture.c and demo_kernels.c (the picture that is mended), demo_tell.c (what is said).
- * The acts fill `demo`. */
+/* `weft demo`: demo.c (options, starting the job, the acts in their order), demo_links.c (the
+ * machine's GPUs, before the job), demo_paths.c (proving and measuring host memory), demo_gpu.c
+ * (GPU memory, and kernels), demo_picture.c and demo_kernels.c (the picture that is mended),
+ * demo_tell.c (what is said). The acts fill `demo`. */
 #ifndef WEFT_CLI_DEMO_H
 #define WEFT_CLI_DEMO_H
 
@@ -102,8 +102,8 @@ void demo_plane_free(struct demo_plane *plane);
 weft_status demo_kernels_picture(struct demo *demo);
 weft_status demo_kernels_plate(struct demo *demo);
 
-/* demo_links.c. Examines this machine's GPUs in a child process. Keys: cpu, gpus, pairs and, when none
- * can be used, unusable with the reason. Never NULL. */
+/* demo_links.c. Examines this machine's GPUs in a child process. Keys: cpu, gpus, pairs and, when
+ * none can be used, unusable with the reason. Never NULL. */
 json_t *demo_links(void);
 int demo_links_gpus(const json_t *links);  /* that can be used */
 bool demo_links_good(const json_t *links); /* no proof failed */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demo's job on GPU memory: puts that the host begins, and kernels that put by themselves. Where
- * there is no GPU the same kernels run on CPU threads, for what they move and not for their speed. */
+/* The demo's job on GPU memory: puts that the host begins, and kernels that put by themselves.
+ * Where there is no GPU the same kernels run on CPU threads, for what they move and not for their
+ * speed. */
 #include "demo.h"
 
 #include "tool/tool.h"
@@ -23,7 +24,8 @@ static weft_status share_ordinals(struct demo *demo)
     return status;
 }
 
-/* Whether every PE can access the memory of every other; PE 0 keeps the reason when it is its own. */
+/* Whether every PE can access the memory of every other; PE 0 keeps the reason when it is its
+ * own. */
 static weft_status all_reach(struct demo *demo, bool *reach)
 {
     struct bench *bench = &demo->bench;

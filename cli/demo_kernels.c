@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demo's solver run by kernels: the picture once more, and on GPUs a plate of a size that is worth
- * their while. Each result is compared with that of one process that knows nothing of jobs. */
+/* The demo's solver run by kernels: the picture once more, and on GPUs a plate of a size that is
+ * worth their while. Each result is compared with that of one process that knows nothing of
+ * jobs. */
 #include "demo.h"
 
 #include "tool/tool.h"
@@ -13,8 +14,8 @@
  * processes' kernels take turns on one GPU a step waits for a turn. */
 enum { SLOW_STEPS = 64, PLATE_EDGE = 4096, PLATE_STEPS = 100 };
 
-/* One grid by kernels; PE 0 compares with the serial result and adds to *run. `expected` has the start
- * values, and room for as many. */
+/* One grid by kernels; PE 0 compares with the serial result and adds to *run. `expected` has the
+ * start values, and room for as many. */
 static weft_status solve(struct demo *demo, size_t width, size_t height, const float *start,
                          const unsigned char *fixed, uint64_t steps, struct demo_kernel_run *run)
 {

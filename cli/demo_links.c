@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the demo finds out of this machine's GPUs before its job begins: which there are, how each pair
- * is joined, whether kernels on both ends have proven it, and what it carries. A child process does it,
- * so that the one that starts the job has opened no driver. */
+/* What the demo finds out of this machine's GPUs before its job begins: which there are, how each
+ * pair is joined, whether kernels on both ends have proven it, and what it carries. A child process
+ * does it, so that the one that starts the job has opened no driver. */
 #include "demo.h"
 
 #include "machine/explain.h"
@@ -178,7 +178,7 @@ void demo_links_tell(const json_t *links)
     }
     if (n > MOST_LINES)
         printf("    and %zu more\n", n - MOST_LINES);
-    printf(
-        "    Kernels on both ends have proven %zu of %zu pair%s: data, flags and atomics arrived.\n",
-        proven, n, n == 1 ? "" : "s");
+    printf("    Kernels on both ends have proven %zu of %zu pair%s: data, flags and atomics "
+           "arrived.\n",
+           proven, n, n == 1 ? "" : "s");
 }

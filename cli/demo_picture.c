@@ -140,7 +140,8 @@ static int rounds(const struct image *image)
     return image_samples(image) <= SMALL_SAMPLES ? ROUNDS : 1;
 }
 
-/* Mends all colours; `serial` holds the serial results, one grid a colour (PE 0; NULL elsewhere). */
+/* Mends all colours; `serial` holds the serial results, one grid a colour (PE 0; NULL
+ * elsewhere). */
 static weft_status mend(struct demo *demo, int workers, const float *serial, struct demo_run *run)
 {
     const struct image *image = &demo->before;

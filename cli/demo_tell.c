@@ -73,7 +73,8 @@ bool demo_shares_gpu(const struct demo *demo)
 static void tell_gpu_pairs(const struct demo *demo)
 {
     printf(
-        "\nThe same between the memories of GPUs: puts that the host begins, and puts by kernels of "
+        "\nThe same between the memories of GPUs: puts that the host begins, and puts by kernels "
+        "of "
         "their own.\n\n"
         "    from  to  GPUs    host, 8 B   16 MiB, put   kernel, 8 B   16 blocks\n");
     for (int i = 0; i < demo->n_gpu_pairs; i++) {
@@ -100,10 +101,10 @@ void demo_tell_gpu(const struct demo *demo)
     if (demo->gpus && demo->n_gpu_pairs)
         tell_gpu_pairs(demo);
     else if (demo->n_gpu_pairs)
-        printf(
-            "\nThe code that runs on GPUs ran here on CPU threads: kernels put and signalled between "
-            "all\nPEs, and their data %s. Its speed here says nothing of a GPU.\n",
-            right ? "arrived right" : "was WRONG");
+        printf("\nThe code that runs on GPUs ran here on CPU threads: kernels put and signalled "
+               "between "
+               "all\nPEs, and their data %s. Its speed here says nothing of a GPU.\n",
+               right ? "arrived right" : "was WRONG");
     fflush(stdout);
 }
 

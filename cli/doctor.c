@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft doctor`: prints a diagnosis of the whole machine, and how it stands beside what is expected; makes
- * none itself. */
+/* `weft doctor`: prints a diagnosis of the whole machine, and how it stands beside what is
+ * expected; makes none itself. */
 #include <argp.h>
 #include <errno.h>
 #include <jansson.h>
@@ -153,7 +153,8 @@ static const struct argp_option options[] = {
     {0},
 };
 
-/* --- text -------------------------------------------------------------------------------------- */
+/* --- text
+ * -------------------------------------------------------------------------------------- */
 
 static const char *status_of(const struct doctor_check *check)
 {
@@ -220,7 +221,8 @@ static void print_text(const struct diagnosis *d, const struct machine *machine,
     printf("%d fault%s, %d not verified\n", d->faults, d->faults == 1 ? "" : "s", d->unknown);
 }
 
-/* --- JSON -------------------------------------------------------------------------------------- */
+/* --- JSON
+ * -------------------------------------------------------------------------------------- */
 
 static json_t *diagnosis_json(const struct diagnosis *d, const struct machine *machine)
 {
@@ -239,7 +241,8 @@ static json_t *diagnosis_json(const struct diagnosis *d, const struct machine *m
                      d->faults, "unknown", d->unknown);
 }
 
-/* --- one machine ------------------------------------------------------------------------------- */
+/* --- one machine
+ * ------------------------------------------------------------------------------- */
 
 static int print_expectation(const struct machine *machine)
 {
@@ -325,7 +328,8 @@ static int examine_machine(const struct doctor_options *a, const struct profile 
     return status;
 }
 
-/* --- several ----------------------------------------------------------------------------------- */
+/* --- several
+ * ----------------------------------------------------------------------------------- */
 
 /* What this machine reports of itself; to be freed. NULL: said why not. */
 static char *make_report(const struct doctor_options *a)

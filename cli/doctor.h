@@ -38,15 +38,16 @@ json_t *doctor_json_comparison(const struct profile *seen, const struct profile 
 
 /* Text, to be freed; NULL: no memory. */
 char *doctor_node_write(const struct machine *machine, const struct diagnosis *diagnosis);
-/* Fills the node from the text; false: node->why says why not. A node without a name gets its host's. */
+/* Fills the node from the text; false: node->why says why not. A node without a name gets its
+ * host's. */
 bool doctor_node_read(struct node *node, const char *text);
 
 /* --- doctor_hosts.c: gathers the reports of the hosts in options->reach --- */
 
 /* One node for each host, in order. False: no memory, said so. */
 bool doctor_visit_hosts(const struct doctor_options *options, struct cluster *cluster);
-/* Takes the hosts of the Slurm allocation that this process is in, reached by srun where no other command
- * was named. False: said why not. */
+/* Takes the hosts of the Slurm allocation that this process is in, reached by srun where no other
+ * command was named. False: said why not. */
 bool doctor_take_allocation(struct run_options *reach);
 
 /* --- doctor_job.c: gathers them from the PEs of a job --- */
@@ -58,8 +59,8 @@ struct doctor_job {
     size_t n_nodes;
 };
 
-/* Joins the job that this process was started in. `asked`: by --job; else only `weft run` and PMIx count.
- * False: asked, and there is none; said so. */
+/* Joins the job that this process was started in. `asked`: by --job; else only `weft run` and PMIx
+ * count. False: asked, and there is none; said so. */
 bool doctor_join_job(bool asked, struct doctor_job *job);
 /* Collective. report: of a PE that examines, else NULL. PE 0 gets the cluster. */
 weft_status doctor_gather_job(struct doctor_job *job, const char *report, struct cluster *cluster);
@@ -73,8 +74,8 @@ void doctor_json_cluster(const struct cluster *cluster, const char *against);
 
 /* --- doctor_metrics.c: for Prometheus --- */
 
-/* `differs`: facts that are not as expected, -1: nothing was expected. Each returns an exit status: that of
- * the judgement, or EXIT_USAGE after saying why the file could not be written. */
+/* `differs`: facts that are not as expected, -1: nothing was expected. Each returns an exit status:
+ * that of the judgement, or EXIT_USAGE after saying why the file could not be written. */
 int doctor_write_metrics(const char *path, const struct machine *machine,
                          const struct diagnosis *diagnosis, int differs);
 int doctor_write_cluster_metrics(const char *path, const struct cluster *cluster);

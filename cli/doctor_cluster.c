@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the judgement of a cluster: those that deviate, a line for all that do so alike, and how many are
- * as expected. Judges nothing itself. */
+/* Prints the judgement of a cluster: those that deviate, a line for all that do so alike, and how
+ * many are as expected. Judges nothing itself. */
 #include "doctor.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs `weft doctor --report` on each host by a remote shell and gathers the reports. Each host has its
- * time, so that one which does not answer keeps nobody; what a shell said last is why its host was not
- * reached. Judges nothing. */
+/* Runs `weft doctor --report` on each host by a remote shell and gathers the reports. Each host has
+ * its time, so that one which does not answer keeps nobody; what a shell said last is why its host
+ * was not reached. Judges nothing. */
 #include "doctor.h"
 
 #include <errno.h>
@@ -37,7 +37,8 @@ struct visit {
     bool late;
 };
 
-/* --- one visit --------------------------------------------------------------------------------- */
+/* --- one visit
+ * --------------------------------------------------------------------------------- */
 
 static void become_shell(char **words, int out, int err)
 {
@@ -182,7 +183,8 @@ static void end_visit(struct visit *visit, uint64_t limit_ns)
         tell_failure(visit, status, limit_ns);
 }
 
-/* --- all --------------------------------------------------------------------------------------- */
+/* --- all
+ * --------------------------------------------------------------------------------------- */
 
 /* The shell has ended, whoever else may still hold its output; or its time is over. */
 static bool is_over(struct visit *visit)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft doctor` started as the PEs of a job: one PE of each node examines it, and PE 0 gets their reports.
- * Knows of the job only how its PEs meet. */
+/* `weft doctor` started as the PEs of a job: one PE of each node examines it, and PE 0 gets their
+ * reports. Knows of the job only how its PEs meet. */
 #include "doctor.h"
 
 #include <stdio.h>

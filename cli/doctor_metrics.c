@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a judgement as metrics in Prometheus' text format 0.0.4, as the textfile collector of
- * node_exporter reads it: base units, one block for each name, no two samples with the same labels. What is
- * not known has no sample. A file appears whole or not at all. */
+ * node_exporter reads it: base units, one block for each name, no two samples with the same labels.
+ * What is not known has no sample. A file appears whole or not at all. */
 #include "doctor.h"
 
 #include <errno.h>
@@ -22,7 +22,8 @@ struct metrics {
     bool begun;
 };
 
-/* --- the format -------------------------------------------------------------------------------- */
+/* --- the format
+ * -------------------------------------------------------------------------------- */
 
 static void begin(struct metrics *m, const char *name, const char *type, const char *help)
 {
@@ -67,7 +68,8 @@ static const char *digits(int64_t number, char text[24])
     return text;
 }
 
-/* --- one machine ------------------------------------------------------------------------------- */
+/* --- one machine
+ * ------------------------------------------------------------------------------- */
 
 static void put_checks(struct metrics *m, const struct diagnosis *d, int differs)
 {
@@ -266,7 +268,8 @@ static void put_pairs(struct metrics *m, const struct machine *machine)
     }
 }
 
-/* --- the file ---------------------------------------------------------------------------------- */
+/* --- the file
+ * ---------------------------------------------------------------------------------- */
 
 /* The collector reads files that end in .prom: this one does not, until it is whole. */
 static char *name_aside(const char *path)

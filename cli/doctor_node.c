@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report by which a node of a cluster tells what it found: JSON in one line, behind a line of its own
- * that tells it from whatever else a remote shell prints. Written and read here alone. */
+/* The report by which a node of a cluster tells what it found: JSON in one line, behind a line of
+ * its own that tells it from whatever else a remote shell prints. Written and read here alone. */
 #include "doctor.h"
 
 #include <stdio.h>

@@ -87,7 +87,8 @@ static const struct argp_option options[] = {
     {0},
 };
 
-/* --- text -------------------------------------------------------------------------------------- */
+/* --- text
+ * -------------------------------------------------------------------------------------- */
 
 enum { LABEL = 13 }; /* columns before the text of a line */
 
@@ -129,8 +130,8 @@ static const char *kind_of(const struct route *route, char *text, size_t size)
     return text;
 }
 
-/* How a speed stands to what is expected; the bounds are those of the findings. Measured is direct access: `route` is
- * NULL where another way is taken. */
+/* How a speed stands to what is expected; the bounds are those of the findings. Measured is direct
+ * access: `route` is NULL where another way is taken. */
 static void print_speed(const struct machine *machine, const char *what, int64_t mbps,
                         const struct route *route)
 {
@@ -311,7 +312,8 @@ static void print_file(const weft_file_info *file)
                       *file->gpu_reason_code ? ": " : "", file->gpu_reason);
 }
 
-/* file: NULL where neither end is a file of this machine that can be opened, and why not, "" = it is none. */
+/* file: NULL where neither end is a file of this machine that can be opened, and why not, "" = it
+ * is none. */
 static void print_text(const struct machine *machine, const struct verdict *v,
                        const weft_file_info *file, const char *why)
 {
@@ -332,7 +334,8 @@ static void print_text(const struct machine *machine, const struct verdict *v,
     print_other_routes(v);
 }
 
-/* --- JSON -------------------------------------------------------------------------------------- */
+/* --- JSON
+ * -------------------------------------------------------------------------------------- */
 
 static json_t *chosen_json(const struct route *route)
 {
@@ -402,7 +405,8 @@ static json_t *verdict_json(const struct verdict *v, const weft_file_info *file,
                      "file_refused", *why ? json_string(why) : json_null());
 }
 
-/* --- running ----------------------------------------------------------------------------------- */
+/* --- running
+ * ----------------------------------------------------------------------------------- */
 
 /* A GPU and a NIC are tried by the ladder, other pairs by the probe. */
 static weft_status measure_pair(struct machine *machine, const struct probe *probe,
@@ -433,8 +437,8 @@ static void measure(const struct arguments *a, struct machine *machine, const ch
     probe_close(probe);
 }
 
-/* On this machine links and relative names of files are followed, also of one that is not there yet; on another they
- * cannot be. */
+/* On this machine links and relative names of files are followed, also of one that is not there
+ * yet; on another they cannot be. */
 static const char *whole_path(const struct arguments *a, const char *name, char *real)
 {
     char folder[PATH_MAX];
@@ -448,7 +452,8 @@ static const char *whole_path(const struct arguments *a, const char *name, char 
     return real;
 }
 
-/* The end that is a file of this machine. NULL: neither is, or it is not opened, which is no matter of ways: `why`. */
+/* The end that is a file of this machine. NULL: neither is, or it is not opened, which is no matter
+ * of ways: `why`. */
 static const weft_file_info *find_file(const struct arguments *a, const char *x, const char *y,
                                        weft_file_info *info, char *why, size_t why_bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft explain --job PID`: which path every pair of PEs of a running job has taken, and what went over it.
- * Pairs that took the same path for the same reason are one row. */
+/* `weft explain --job PID`: which path every pair of PEs of a running job has taken, and what went
+ * over it. Pairs that took the same path for the same reason are one row. */
 #include "explain_pes.h"
 
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft explain --job PID PE PE`: by which path each of two PEs of a running job reaches the other's
- * memory, and why by no other. Prints what the PEs have noted themselves; judges nothing. */
+/* `weft explain --job PID PE PE`: by which path each of two PEs of a running job reaches the
+ * other's memory, and why by no other. Prints what the PEs have noted themselves; judges
+ * nothing. */
 #include "explain_pes.h"
 
 #include <errno.h>
@@ -44,7 +45,8 @@ bool explain_pe_number(const char *text, int *pe)
     return true;
 }
 
-/* --- text -------------------------------------------------------------------------------------- */
+/* --- text
+ * -------------------------------------------------------------------------------------- */
 
 enum { LABEL = 12 }; /* columns before the text of a line */
 
@@ -82,7 +84,8 @@ static void print_choices(const struct choices *one)
         print_choice(kind_names[kind], &one->kinds[kind]);
 }
 
-/* --- JSON -------------------------------------------------------------------------------------- */
+/* --- JSON
+ * -------------------------------------------------------------------------------------- */
 
 static json_t *choice_json(const char *kind, const struct choice *choice)
 {
@@ -107,7 +110,8 @@ static json_t *choices_json(const struct choices *one)
                      "program", one->program, "memories", memories);
 }
 
-/* --- running ----------------------------------------------------------------------------------- */
+/* --- running
+ * ----------------------------------------------------------------------------------- */
 
 static bool is_off(const struct choices *one)
 {

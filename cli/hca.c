@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft hca`: the software adapters of this user's running processes. Each listens at an abstract socket whose
- * name has the user and the LID; asked there, it describes itself as a JSON object, which is shown as tables or
- * passed on. Such a name any user may hold: who answers is looked at (SO_PEERCRED), the time is bounded, and what is said
- * is made fit for a terminal (finding A23). Nothing but the name, the question and the keys of the answer is known of them here. */
+/* `weft hca`: the software adapters of this user's running processes. Each listens at an abstract
+ * socket whose name has the user and the LID; asked there, it describes itself as a JSON object,
+ * which is shown as tables or passed on. Such a name any user may hold: who answers is looked at
+ * (SO_PEERCRED), the time is bounded, and what is said is made fit for a terminal (finding A23).
+ * Nothing but the name, the question and the keys of the answer is known of them here. */
 #include "commands.h"
 
 #include "tool/tool.h"
@@ -81,7 +82,8 @@ static int connect_to(unsigned lid)
     return fd;
 }
 
-/* Any user may bind these names. The process at the other end is this user's or root's; else *uid is whose it is. */
+/* Any user may bind these names. The process at the other end is this user's or root's; else *uid
+ * is whose it is. */
 static bool is_trusted(int fd, unsigned *uid)
 {
     struct ucred peer;
@@ -99,7 +101,8 @@ static int64_t milliseconds(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* What the adapter says until `end`; NULL: it does not answer, or not all of it. The caller frees it. */
+/* What the adapter says until `end`; NULL: it does not answer, or not all of it. The caller frees
+ * it. */
 static char *read_answer(int fd, int64_t end)
 {
     enum { PIECE = 64 << 10 };
@@ -143,7 +146,8 @@ static char *ask(unsigned lid, int64_t end)
     return text;
 }
 
-/* Texts in it become fit for a terminal: names of programs and lines of logs are what others wrote. */
+/* Texts in it become fit for a terminal: names of programs and lines of logs are what others
+ * wrote. */
 static void make_printable(json_t *value)
 {
     const char *key;
@@ -254,7 +258,7 @@ static void print_device(const json_t *device, const struct options *options)
     print_log(device);
 }
 
-/* ----------------------------------------------------------------------------------- the command */
+/* ---------------------------------------------------------------------------------- the command */
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pictures for `weft demo`: reads and writes PNG, with libpng, which trusts nothing in a file. Knows
- * nothing of PEs or of what is done with the picture. */
+/* Pictures for `weft demo`: reads and writes PNG, with libpng, which trusts nothing in a file.
+ * Knows nothing of PEs or of what is done with the picture. */
 #ifndef WEFT_CLI_IMAGE_H
 #define WEFT_CLI_IMAGE_H
 
@@ -24,8 +24,9 @@ static inline size_t image_samples(const struct image *image)
 }
 
 /* Reads a PNG file of any kind: palettes become colours, 16 bits 8, and what is transparent shows
- * white. On failure image->samples is NULL and the sentence names file and reason: WEFT_ERR_ARGUMENT
- * (not such a file, damaged, too large), WEFT_ERR_SYSTEM (cannot be read) or WEFT_ERR_NO_MEMORY. */
+ * white. On failure image->samples is NULL and the sentence names file and reason:
+ * WEFT_ERR_ARGUMENT (not such a file, damaged, too large), WEFT_ERR_SYSTEM (cannot be read) or
+ * WEFT_ERR_NO_MEMORY. */
 weft_status image_read(const char *path, struct image *image);
 
 /* Writes an 8-bit PNG, replacing the file. WEFT_ERR_SYSTEM; what was half written is removed. */

@@ -56,7 +56,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option options_list[] = {
     {"machine", 'm', "FILE", 0,
-     "a recorded machine, a topology file of NCCL or hwloc, the text of nvidia-smi topo -m, or a description such as \"2 socket, 4 gpu each, nvlink switch\", in "
+     "a recorded machine, a topology file of NCCL or hwloc, the text of nvidia-smi topo -m, or a "
+     "description such as \"2 socket, 4 gpu each, nvlink switch\", in "
      "place of this one",
      0},
     {"what-if", 'w', "CHANGES", 0, "apply changes first, e.g. 'drop acs 0000:40:01.1'", 0},
@@ -117,7 +118,8 @@ static void progress(const char *pair)
         fprintf(stderr, "\rmeasuring %s      ", pair);
 }
 
-/* Each GPU with the NIC that it is given and that was not tried yet. Returns whether a ladder was climbed. */
+/* Each GPU with the NIC that it is given and that was not tried yet. Returns whether a ladder was
+ * climbed. */
 static bool climb_given(struct machine *machine)
 {
     struct assignment assignment;
@@ -138,7 +140,8 @@ static bool climb_given(struct machine *machine)
     return climbed;
 }
 
-/* Where a NIC cannot reach a GPU's memory another one may be given to it, which is then tried too. */
+/* Where a NIC cannot reach a GPU's memory another one may be given to it, which is then tried
+ * too. */
 static void climb_ladders(struct machine *machine)
 {
     enum { ROUNDS = 3 };

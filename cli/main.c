@@ -42,8 +42,8 @@ static void usage(FILE *to)
     fprintf(to, "\n`weft COMMAND --help` tells more.\n");
 }
 
-/* At the end of the process, from wherever it exits: what was printed and did not reach its file, on a full
- * disk for instance, is a failure of the command. */
+/* At the end of the process, from wherever it exits: what was printed and did not reach its file,
+ * on a full disk for instance, is a failure of the command. */
 static void close_output(void)
 {
     bool lost = ferror(stdout) != 0;

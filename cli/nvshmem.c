@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft nvshmem`: where the folder is that stands for an installation of NVSHMEM (cli/nvshmem). It is
- * found from where the command's own file lies, so an installation may be moved. */
+/* `weft nvshmem`: where the folder is that stands for an installation of NVSHMEM (cli/nvshmem). It
+ * is found from where the command's own file lies, so an installation may be moved. */
 #include "commands.h"
 
 #include <argp.h>
@@ -20,7 +20,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
-/* Whether the folder at `from_bin`, seen from the folder of this command, is there; then its name. */
+/* Whether the folder at `from_bin`, seen from the folder of this command, is there; then its
+ * name. */
 static bool find_prefix(const char *bin, const char *from_bin, char prefix[PATH_MAX])
 {
     char path[2 * PATH_MAX], header[PATH_MAX + 32];

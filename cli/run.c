@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft run`: starts the PEs of a job, serves their exchange, and sees to it that nothing of the job is
- * left when it ends, in whatever way. One loop, no threads. Here is the loop: what is waited for, and
- * who is called when it comes. Where a job spans hosts, the launcher and its agents all run it. */
+/* `weft run`: starts the PEs of a job, serves their exchange, and sees to it that nothing of the
+ * job is left when it ends, in whatever way. One loop, no threads. Here is the loop: what is waited
+ * for, and who is called when it comes. Where a job spans hosts, the launcher and its agents all
+ * run it. */
 #include "run_hosts.h"
 
 #include "commands.h"
@@ -200,8 +201,8 @@ static void handle_time(struct run *run)
         run_hosts_by_time(run, now);
 }
 
-/* Whether there is something to wait for: PEs; then, for the launcher of several hosts, their agents; for an
- * agent, the launcher's word that all hosts have come to the end. */
+/* Whether there is something to wait for: PEs; then, for the launcher of several hosts, their
+ * agents; for an agent, the launcher's word that all hosts have come to the end. */
 static bool goes_on(struct run *run)
 {
     if (run->alive > 0)
@@ -211,7 +212,8 @@ static bool goes_on(struct run *run)
     return run->hosts ? run_hosts_wait(run) : run->agent && !run->agent->finish;
 }
 
-/* Without events the launcher can neither serve the PEs nor hear of their end: it kills them at once. */
+/* Without events the launcher can neither serve the PEs nor hear of their end: it kills them at
+ * once. */
 static void stop_waiting(struct run *run, int error)
 {
     char text[128];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft run` in seven files: run.c (the loop), run_options.c (its command line), run_start.c
- * (processes, CPUs, the guard), run_server.c (the hub of the job), run_streams.c (standard input, and
- * output with the PE in front), run_end.c (how a job ends), run_orphans.c (processes that PEs have
- * left); and for jobs over several hosts run_hosts.h and its files. */
+ * (processes, CPUs, the guard), run_server.c (the hub of the job), run_streams.c (standard input,
+ * and output with the PE in front), run_end.c (how a job ends), run_orphans.c (processes that PEs
+ * have left); and for jobs over several hosts run_hosts.h and its files. */
 #ifndef WEFT_CLI_RUN_H
 #define WEFT_CLI_RUN_H
 
@@ -219,8 +219,8 @@ void run_signal_all(struct run *run, int number);
 uint64_t run_end_due_ns(const struct run *run, uint64_t now); /* when run_end_by_time() is due */
 void run_end_by_time(struct run *run, uint64_t now);
 
-/* A failure waits for the end of another PE that was dying, its possible cause: ends the job with it
- * when that one has ended or takes too long; now: waits no longer in any case. */
+/* A failure waits for the end of another PE that was dying, its possible cause: ends the job with
+ * it when that one has ended or takes too long; now: waits no longer in any case. */
 void run_settle(struct run *run, bool now);
 
 /* All PEs have ended: ends what they have left in their process groups, and reaps them. */
@@ -237,8 +237,8 @@ bool run_is_dying(pid_t pid);                     /* it ends just now, or writes
 bool run_another_is_dying(const struct run *run,
                           int pe); /* a PE of this machine, but not that one */
 
-/* run_proc.c: what /proc calls a process of this PID namespace, and the reverse; 0: unknown or not of this
- * namespace */
+/* run_proc.c: what /proc calls a process of this PID namespace, and the reverse; 0: unknown or not
+ * of this namespace */
 pid_t run_proc_number(pid_t pid);
 pid_t run_proc_pid(pid_t number);
 

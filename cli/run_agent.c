@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One host of `weft run --hosts` (run_hosts.h): starts its PEs, passes their frames on to the launcher
- * and its answers back, and tells it who has ended. It judges nothing; but when the launcher is gone it
- * ends its PEs. Descriptors are passed among the PEs of this host here, since they cannot leave it. */
+/* One host of `weft run --hosts` (run_hosts.h): starts its PEs, passes their frames on to the
+ * launcher and its answers back, and tells it who has ended. It judges nothing; but when the
+ * launcher is gone it ends its PEs. Descriptors are passed among the PEs of this host here, since
+ * they cannot leave it. */
 #include "run_hosts.h"
 
 #include "commands.h"
@@ -16,7 +17,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* -------------------------------------------------------------------------------- to the launcher */
+/* ------------------------------------------------------------------------------ to the launcher */
 
 static void lose_launcher(struct run *run, const char *why)
 {
@@ -85,7 +86,7 @@ void run_agent_program_ended(struct run *run, int pe)
         tell(run, HOST_PROGRAM_ENDED, run->first + pe, NULL, 0);
 }
 
-/* ----------------------------------------------------------------------------------- from the PEs */
+/* --------------------------------------------------------------------------------- from the PEs */
 
 static void send_down(struct run *run, int pe, uint32_t type, int number, const void *payload,
                       size_t bytes, int fd)
@@ -100,8 +101,8 @@ static void send_down(struct run *run, int pe, uint32_t type, int number, const 
     run_rewatch(run, wire->fd, wire->unsent ? EPOLLIN | EPOLLOUT : EPOLLIN, RUN_EVENT_SOCKET, pe);
 }
 
-/* To the PEs of this host that the frame lists. A job whose PEs are all on one node lists none: it means
- * all of them, as it does to the launcher (hub.c). */
+/* To the PEs of this host that the frame lists. A job whose PEs are all on one node lists none: it
+ * means all of them, as it does to the launcher (hub.c). */
 static void pass_descriptor(struct run *run, int from, const struct wire_frame *frame)
 {
     if (frame->fd < 0) {
@@ -174,7 +175,7 @@ void run_agent_serve(struct run *run, int pe)
     wire_frame_free(frame);
 }
 
-/* ------------------------------------------------------------------------------ from the launcher */
+/* ---------------------------------------------------------------------------- from the launcher */
 
 static void start(struct run *run)
 {
@@ -265,7 +266,7 @@ void run_agent_hear(struct run *run, uint32_t events)
         lose_launcher(run, why);
 }
 
-/* -------------------------------------------------------------------------------------- the agent */
+/* ------------------------------------------------------------------------------------ the agent */
 
 /* ssh tells from where the launcher has come: that address is reachable from here, whatever others
  * it may have. */

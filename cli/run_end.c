@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a job of `weft run` ends: which PE, user or time limit is why, what is said of it and which
- * exit status follows, who is told, and when what is left is sent SIGTERM, then SIGKILL, and reaped.
- * Waits for nothing: run.c calls it when a PE may have ended, and as time passes. */
+ * exit status follows, who is told, and when what is left is sent SIGTERM, then SIGKILL, and
+ * reaped. Waits for nothing: run.c calls it when a PE may have ended, and as time passes. */
 #include "run.h"
 
 #include "commands.h"
@@ -29,8 +29,8 @@ static const uint64_t told_ns = 2 * RUN_SECOND_NS, deaf_ns = RUN_SECOND_NS / 4;
  * is closed has to end. */
 static const uint64_t postponed_ns = 5 * RUN_SECOND_NS, cut_off_ns = RUN_SECOND_NS / 5;
 
-/* The same over several hosts, from where news take their time and whose processes cannot be looked at.
- * Agents tell when a PE beside the one that fails is dying: then it is as above. */
+/* The same over several hosts, from where news take their time and whose processes cannot be looked
+ * at. Agents tell when a PE beside the one that fails is dying: then it is as above. */
 static const uint64_t hosts_postponed_ns = RUN_SECOND_NS * 3 / 10, hosts_cut_off_ns = RUN_SECOND_NS;
 
 static int exit_status_of(int wait_status)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of hosts of `weft run`: --hosts a:2,b[1-3]:2, or a file with a host in each line; and how the
- * PEs are dealt out to them. */
+/* The list of hosts of `weft run`: --hosts a:2,b[1-3]:2, or a file with a host in each line; and
+ * how the PEs are dealt out to them. */
 #include "run_hosts.h"
 
 #include <ctype.h>
@@ -56,8 +56,8 @@ static size_t entry_length(const char *text)
 
 static bool take_entry(struct run_options *options, const char *text, size_t length);
 
-/* What stands around the brackets, and each number in them: "n[01-03,7]:2". `ranges` begins behind the
- * opening one. */
+/* What stands around the brackets, and each number in them: "n[01-03,7]:2". `ranges` begins behind
+ * the opening one. */
 static bool take_ranges(struct run_options *options, const char *text, size_t length,
                         const char *ranges)
 {
@@ -156,8 +156,8 @@ bool run_parse_hostfile(struct run_options *options, const char *path)
     return good;
 }
 
-/* Without -n a host has as many PEs as it says, one if it says nothing. With -n the hosts are filled in
- * their order; those that say nothing share what is left. */
+/* Without -n a host has as many PEs as it says, one if it says nothing. With -n the hosts are
+ * filled in their order; those that say nothing share what is left. */
 bool run_deal_pes(struct run_options *options)
 {
     int said = 0, silent = 0;

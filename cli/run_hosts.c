@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's side of `weft run --hosts` (run_hosts.h): starts the agents, and stands between them
- * and the rest of `weft run`, which knows of a PE on another host only that it is reached through
- * run_hosts_signal() and run_hosts_relay(). Knows nothing of how a job ends. */
+/* The launcher's side of `weft run --hosts` (run_hosts.h): starts the agents, and stands between
+ * them and the rest of `weft run`, which knows of a PE on another host only that it is reached
+ * through run_hosts_signal() and run_hosts_relay(). Knows nothing of how a job ends. */
 #include "run_hosts.h"
 #include "run_reach.h"
 
@@ -187,7 +187,8 @@ static void describe_status(int status, char *text, size_t size)
         snprintf(text, size, "ended with status %d", WEXITSTATUS(status));
 }
 
-/* While we wait for the agents: one whose shell has ended will not come, and the user may want to go. */
+/* While we wait for the agents: one whose shell has ended will not come, and the user may want to
+ * go. */
 static weft_status still_wanted(void *argument)
 {
     struct run *run = argument;
@@ -212,7 +213,8 @@ static weft_status still_wanted(void *argument)
     return WEFT_OK;
 }
 
-/* Time is over; but agents that found no way to us are just about to say so, and what they tried. */
+/* Time is over; but agents that found no way to us are just about to say so, and what they
+ * tried. */
 static void hear_last_words(struct run *run)
 {
     enum { STEPS = 30, STEP_US = 50000 };
@@ -366,8 +368,8 @@ void run_hosts_relay(void *owner, int pe, enum frame_type type, int number, cons
     struct run *run = owner;
     if (!run->hosts)
         return;
-    /* The answer of an exchange goes to the PEs of a host together: were one to have it earlier, what it
-     * sends to the others there next might overtake theirs. */
+    /* The answer of an exchange goes to the PEs of a host together: were one to have it earlier,
+     * what it sends to the others there next might overtake theirs. */
     bool together = type == FRAME_ALL;
     if (together ? pe != run->hosts[host_of(run, pe)].first : run->pes[pe].exited)
         return;

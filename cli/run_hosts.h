@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft run --hosts`: the launcher is the hub of the job and starts one agent per host by a remote
- * shell (ssh); each agent is a `weft run` that starts the PEs of its host and does what the launcher
- * says. They talk over TCP, in frames whose tags prove that both know the job's secret. What an agent
- * has to know, the secret too, it reads from its standard input; what follows there is the standard
- * input of PE 0. Its standard output and error are those of its PEs. */
+ * shell (ssh); each agent is a `weft run` that starts the PEs of its host and does what the
+ * launcher says. They talk over TCP, in frames whose tags prove that both know the job's secret.
+ * What an agent has to know, the secret too, it reads from its standard input; what follows there
+ * is the standard input of PE 0. Its standard output and error are those of its PEs. */
 #ifndef WEFT_CLI_RUN_HOSTS_H
 #define WEFT_CLI_RUN_HOSTS_H
 
@@ -18,13 +18,15 @@ enum run_host_frame {
     HOST_SIGNAL, /* number: a signal, payload: int32_t, the PE that gets it */
     HOST_FINISH, /* every PE of the job has ended: end what they have left, and go */
     /* from an agent */
-    HOST_STARTED, /* payload: int32_t pids of its PEs */
-    HOST_REFUSED, /* number: an exit status: not every PE could be started; the agent has said why */
-    HOST_EXITED,  /* number: a PE, payload: int32_t, its wait status */
-    HOST_LOST,    /* number: a PE that has closed its connection */
+    HOST_STARTED,       /* payload: int32_t pids of its PEs */
+    HOST_REFUSED,       /* number: an exit status: not every PE could be started; the agent has said
+                         * why */
+    HOST_EXITED,        /* number: a PE, payload: int32_t, its wait status */
+    HOST_LOST,          /* number: a PE that has closed its connection */
     HOST_PROGRAM_ENDED, /* number: a PE whose program ended, although the process started has not */
     HOST_DONE,          /* nothing is left on this host */
-    /* both ways: a frame of hub.h from or to a PE; payload: struct host_relay and the frame's own */
+    /* both ways: a frame of hub.h from or to a PE; payload: struct host_relay and the frame's
+     * own */
     HOST_RELAY,
 };
 
@@ -68,8 +70,8 @@ struct run_agent {
 
 /* run_hostlist.c */
 
-/* "a:2,n[01-03,7]:2": hosts and their numbers of PEs; npes: 0, or how many PEs there are in all. false: said
- * why not. */
+/* "a:2,n[01-03,7]:2": hosts and their numbers of PEs; npes: 0, or how many PEs there are in all.
+ * false: said why not. */
 bool run_parse_hosts(struct run_options *options, const char *text);
 bool run_parse_hostfile(struct run_options *options, const char *path);
 bool run_deal_pes(struct run_options *options);

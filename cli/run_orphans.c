@@ -106,7 +106,7 @@ static int list_orphans(const struct run *run, pid_t **orphans)
     return kept;
 }
 
-/* ------------------------------------------------------------------------------- a PE's own ones */
+/* ------------------------------------------------------------------------------ a PE's own ones */
 
 /* *empty: there is nothing to read, as of a process that is just being given another program. */
 static bool environment_holds(pid_t pid, const char *entry, bool *empty)
@@ -170,10 +170,10 @@ bool run_is_dying(pid_t pid)
     return strstr(text, "CoreDumping:\t1") != NULL;
 }
 
-/* ----------------------------------------------------------------------------------------- ending */
+/* --------------------------------------------------------------------------------------- ending */
 
-/* The number may have gone to another process since it was listed: what the descriptor stands for is looked
- * at once more. */
+/* The number may have gone to another process since it was listed: what the descriptor stands for
+ * is looked at once more. */
 static void kill_if_marked(pid_t pid, const char *mark)
 {
     bool empty;
@@ -188,7 +188,8 @@ static void kill_if_marked(pid_t pid, const char *mark)
  * tells that they are of this job. Again until none is found: one may have forked meanwhile. */
 void run_kill_marked(const char *mark)
 {
-    /* One that is just being loaded shows its environment a moment later. Threads of the kernel never do. */
+    /* One that is just being loaded shows its environment a moment later. Threads of the kernel
+     * never do. */
     enum { MOST_ROUNDS = 100, EMPTY_ROUNDS = 5 };
     for (int round = 0, again = 1; again && round < MOST_ROUNDS; round++) {
         again = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Process numbers as /proc shows them. A /proc that was mounted outside of this PID namespace (a container
- * that kept its host's, `unshare --pid` without --mount-proc) has other numbers than fork(), kill() and
- * waitid() use here; a number taken from one to the other would name a stranger. */
+/* Process numbers as /proc shows them. A /proc that was mounted outside of this PID namespace (a
+ * container that kept its host's, `unshare --pid` without --mount-proc) has other numbers than
+ * fork(), kill() and waitid() use here; a number taken from one to the other would name a
+ * stranger. */
 #include "run.h"
 
 #include <stdio.h>
@@ -33,8 +34,8 @@ static bool read_line(const char *path, const char *key, char *line, size_t size
     return found;
 }
 
-/* How many numbers "NSpid:" gives for a process, from the namespace of /proc inwards, with the one at
- * `depth` (from 1 on). */
+/* How many numbers "NSpid:" gives for a process, from the namespace of /proc inwards, with the one
+ * at `depth` (from 1 on). */
 static int namespace_numbers(pid_t number, int depth, pid_t *at_depth)
 {
     char path[64], line[256];

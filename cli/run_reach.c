@@ -24,7 +24,8 @@ static const char *own_path(void)
     return path;
 }
 
-/* The far side of ssh takes the words apart again by a shell, so they must hold nothing that it changes. */
+/* The far side of ssh takes the words apart again by a shell, so they must hold nothing that it
+ * changes. */
 static bool is_plain(const char *word)
 {
     return word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-"

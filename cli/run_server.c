@@ -102,7 +102,8 @@ static void on_joined(void *owner, int number, pid_t sender)
 
 /* ------------------------------------------------------------------------------------- leaving */
 
-/* Who leaves without weft_finalize stays `joined`: its exit is judged as that of a PE in the job. */
+/* Who leaves without weft_finalize stays `joined`: its exit is judged as that of a PE in the
+ * job. */
 static void on_left(void *owner, int number, bool clean)
 {
     struct run *run = owner;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an agent of `weft run --hosts` is told at its standard input: a line of text with the number of
- * bytes that follow, then "key=value" strings with a zero behind each. The secret is among them, since
- * command lines and environments can be read by others. Knows nothing of connections. */
+/* What an agent of `weft run --hosts` is told at its standard input: a line of text with the number
+ * of bytes that follow, then "key=value" strings with a zero behind each. The secret is among them,
+ * since command lines and environments can be read by others. Knows nothing of connections. */
 #include "run_hosts.h"
 
 #include <errno.h>

@@ -144,8 +144,9 @@ static int count_cores(const struct cpu *cpus, int count)
     return cores;
 }
 
-/* PE number `pe` of `npes` gets its equal share of the cores, in order, or one core of that share. More
- * PEs than cores share the CPUs, that is hardware threads; more PEs than CPUs are not bound. */
+/* PE number `pe` of `npes` gets its equal share of the cores, in order, or one core of that share.
+ * More PEs than cores share the CPUs, that is hardware threads; more PEs than CPUs are not
+ * bound. */
 static void choose_cpus(const struct cpu *cpus, int count, const struct run_options *options,
                         int pe, cpu_set_t *set)
 {
@@ -339,8 +340,8 @@ static bool is_ours(const char *entry)
     return false;
 }
 
-/* The environment of a PE. Our variables stand first: socket, PE, number of PEs, the job's mark, and
- * where there are several hosts, number and name of this one. */
+/* The environment of a PE. Our variables stand first: socket, PE, number of PEs, the job's mark,
+ * and where there are several hosts, number and name of this one. */
 static char **make_environment(void)
 {
     size_t count = 0;

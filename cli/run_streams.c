@@ -2,9 +2,9 @@
 /* The PEs' standard streams as far as `weft run` stands between them and ours: with --prefix their
  * output, and the terminal's input for PE 0.
  *
- * --prefix: whole lines with "[pe] " in front, never mixed. A line without an end is held back until
- * its end, its PE's end, or MOST_LINE bytes. When nobody reads our output, nobody reads the PEs'
- * output either, and they wait; the launcher itself never does. */
+ * --prefix: whole lines with "[pe] " in front, never mixed. A line without an end is held back
+ * until its end, its PE's end, or MOST_LINE bytes. When nobody reads our output, nobody reads the
+ * PEs' output either, and they wait; the launcher itself never does. */
 #include "run_hosts.h"
 
 #include <errno.h>

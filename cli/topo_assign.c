@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --assign`: which NIC for which GPU, and the variables by which NCCL, UCX and NVSHMEM are
- * told. Prints an assignment; makes none. */
+/* `weft topo --assign`: which NIC for which GPU, and the variables by which NCCL, UCX and NVSHMEM
+ * are told. Prints an assignment; makes none. */
 #include "topo.h"
 
 #include <inttypes.h>
@@ -85,7 +85,8 @@ static void release(struct variables *v)
     free(v->nvshmem);
 }
 
-/* --- text -------------------------------------------------------------------------------------- */
+/* --- text
+ * -------------------------------------------------------------------------------------- */
 
 static void print_gpu(const struct assigned *a)
 {
@@ -108,8 +109,8 @@ static void print_variables(const struct assignment *a, const struct variables *
     puts("\nfor every process of the node");
     columns_print_list(stdout, "export NCCL_IB_HCA=", v->nccl);
     if (*v->nvshmem) {
-        puts(
-            "\nfor NVSHMEM, where PE 0 of the node is on the first GPU above, PE 1 on the next, ...");
+        puts("\nfor NVSHMEM, where PE 0 of the node is on the first GPU above, PE 1 on the next, "
+             "...");
         puts("export NVSHMEM_ENABLE_NIC_PE_MAPPING=1");
         columns_print_list(stdout, "export NVSHMEM_HCA_PE_MAPPING=", v->nvshmem);
     }
@@ -141,7 +142,8 @@ static void print_text(const struct machine *machine, const struct assignment *a
     print_variables(a, v);
 }
 
-/* --- JSON -------------------------------------------------------------------------------------- */
+/* --- JSON
+ * -------------------------------------------------------------------------------------- */
 
 static json_t *gpu_json(const struct assigned *a)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places frames and devices. Devices that are no GPU stand at the top of their frame, frames and GPUs
- * in a row at its bottom, so that nothing is below a GPU but the frames that it stands in: there its
- * links go. See topo_draw.h. */
+/* Places frames and devices. Devices that are no GPU stand at the top of their frame, frames and
+ * GPUs in a row at its bottom, so that nothing is below a GPU but the frames that it stands in:
+ * there its links go. See topo_draw.h. */
 #include "topo_draw.h"
 
 #include <inttypes.h>
@@ -20,7 +20,8 @@ enum {
     DEVICE_W = 62,
 };
 
-/* --- boxes and lines --------------------------------------------------------------------------- */
+/* --- boxes and lines
+ * --------------------------------------------------------------------------- */
 
 static void *more_room(void *list, int n, int *room, size_t bytes)
 {
@@ -86,7 +87,8 @@ static bool is_frame(enum draw_kind kind)
     return kind <= DRAW_BRIDGE;
 }
 
-/* --- the tree ---------------------------------------------------------------------------------- */
+/* --- the tree
+ * ---------------------------------------------------------------------------------- */
 
 static int frame(struct drawing *d, enum draw_kind kind, int parent, const char *key)
 {
@@ -206,7 +208,8 @@ static void add_gpu(const struct machine *m, const struct machine_gpu *g, int do
                  g->pcie_width.value);
 }
 
-/* On request those of one NVLink domain after the other, so that they stand beside each other where the tree allows it. */
+/* On request those of one NVLink domain after the other, so that they stand beside each other where
+ * the tree allows it. */
 static void add_gpus(const struct machine *m, bool by_domain, struct drawing *d)
 {
     int *of = calloc(m->n_gpus + 1, sizeof *of);
@@ -254,7 +257,8 @@ static void add_disks(const struct machine *m, struct drawing *d)
     }
 }
 
-/* --- sizes, from the inside out ---------------------------------------------------------------- */
+/* --- sizes, from the inside out
+ * ---------------------------------------------------------------- */
 
 static double least_width(const struct draw_box *box)
 {
@@ -463,7 +467,8 @@ static void settle(struct drawing *d, int frame, double x, double y)
     }
 }
 
-/* --- the whole --------------------------------------------------------------------------------- */
+/* --- the whole
+ * --------------------------------------------------------------------------------- */
 
 static const char *link_words(const struct machine *m)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The picture of a machine as boxes and lines with places, before any format: nested frames of
- * packages, root complexes and PCIe switches with their devices, and one line for each bundle of links. */
+ * packages, root complexes and PCIe switches with their devices, and one line for each bundle of
+ * links. */
 #ifndef WEFT_CLI_TOPO_DRAW_H
 #define WEFT_CLI_TOPO_DRAW_H
 
@@ -21,8 +22,8 @@ enum draw_kind {
 
 enum { DRAW_TEXT = 96, DRAW_NOTES = 6 };
 
-/* Places are in pixels from the top left. Text stands in the middle of a device, and at the top left of
- * a frame; it is cut to fit, see draw_text_width(). */
+/* Places are in pixels from the top left. Text stands in the middle of a device, and at the top
+ * left of a frame; it is cut to fit, see draw_text_width(). */
 struct draw_box {
     enum draw_kind kind;
     int parent; /* the frame that it stands in, -1: none */
@@ -67,7 +68,8 @@ void draw_free(struct drawing *drawing);
 /* Whether `box` stands in `frame`, however deep; a box stands in itself. */
 bool draw_is_inside(const struct drawing *drawing, int box, int frame);
 
-/* Columns of pixels that text of this size takes at most, in any sans-serif font; bold text is wider. */
+/* Columns of pixels that text of this size takes at most, in any sans-serif font; bold text is
+ * wider. */
 double draw_text_width(const char *text, double size, bool bold);
 
 enum { DRAW_FONT = 12, DRAW_SMALL = 10, DRAW_TITLE = 18 };
@@ -83,19 +85,21 @@ void draw_note(struct drawing *drawing, const char *format, ...)
 enum draw_fabric { DRAW_NO_LINKS, DRAW_SWITCHED, DRAW_DIRECT };
 enum draw_fabric draw_fabric_of(const struct machine *machine);
 void draw_switched(const struct machine *machine, struct drawing *drawing);
-/* NVLink domains, and to which each GPU of the list belongs, from 0, in the order of the GPUs; -1 without links to a
- * switch. */
+/* NVLink domains, and to which each GPU of the list belongs, from 0, in the order of the GPUs; -1
+ * without links to a switch. */
 int draw_domains(const struct machine *machine, int *of);
 int draw_links_up(const struct machine *machine, int64_t gpu);
 void draw_bundle_words(const struct link_bundle *bundle, char *text, size_t size);
 /* A domain takes several rows of the picture, so that its switch stands at their left. */
 bool draw_spans_rows(const struct drawing *drawing);
-/* GPUs of several domains stand between each other, so that each row has a lane for each; they take so much below it. */
+/* GPUs of several domains stand between each other, so that each row has a lane for each; they take
+ * so much below it. */
 bool draw_is_tangled(const struct drawing *drawing);
 double draw_lanes_height(int domains);
 void draw_ring(const struct machine *machine, struct drawing *drawing);
 
-/* Pixels left free below each row of GPUs for their links, and left of all where rows are several. */
+/* Pixels left free below each row of GPUs for their links, and left of all where rows are
+ * several. */
 enum { DRAW_MARGIN = 24, DRAW_BUS = 40, DRAW_HEAD = 66, DRAW_SIDE = 120 };
 
 #endif

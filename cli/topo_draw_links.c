@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines between GPUs that have links of their own: chords of a ring in which the GPUs are drawn once more. No line goes
- * through a box, and no label covers another. */
+/* Lines between GPUs that have links of their own: chords of a ring in which the GPUs are drawn
+ * once more. No line goes through a box, and no label covers another. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +43,8 @@ void draw_bundle_words(const struct link_bundle *b, char *text, size_t size)
                  show_gbps(b->mbps, gbps, sizeof gbps));
 }
 
-/* --- links of their own ------------------------------------------------------------------------ */
+/* --- links of their own
+ * ------------------------------------------------------------------------ */
 
 /* Where the line from the middle of a box to a point leaves the box. */
 static void leave_box(const struct draw_box *box, double tx, double ty, double *x, double *y)
@@ -64,7 +65,8 @@ static double distance_to_line(const struct draw_line *l, double x, double y)
     return hypot(x - l->x1 - t * dx, y - l->y1 - t * dy);
 }
 
-/* How far a label at this place is from everything that it must not cover; below 0: it covers it. */
+/* How far a label at this place is from everything that it must not cover; below 0: it covers
+ * it. */
 static double clearance(const struct drawing *d, int first, int at, double x, double y, double half)
 {
     double least = 1e9;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of GPUs to their switch: straight down to a bar below the row that they stand in; where an NVLink domain takes
- * several rows, to lines that a bar at the left gathers; where GPUs of several domains stand between each
- * other, to a lane for each domain. No line goes through a box. See topo_draw.h. */
+/* Lines of GPUs to their switch: straight down to a bar below the row that they stand in; where an
+ * NVLink domain takes several rows, to lines that a bar at the left gathers; where GPUs of several
+ * domains stand between each other, to a lane for each domain. No line goes through a box. See
+ * topo_draw.h. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@ int draw_links_up(const struct machine *m, int64_t gpu)
     return n;
 }
 
-/* --- rows -------------------------------------------------------------------------------------- */
+/* --- rows
+ * -------------------------------------------------------------------------------------- */
 
 static int rows_of(const struct drawing *d, int frame)
 {
@@ -44,7 +46,8 @@ static double row_bottom(const struct drawing *d, int frame, int row)
     return bottom;
 }
 
-/* --- domains ----------------------------------------------------------------------------------- */
+/* --- domains
+ * ----------------------------------------------------------------------------------- */
 
 int draw_domains(const struct machine *m, int *of)
 {
@@ -62,7 +65,8 @@ int draw_domains(const struct machine *m, int *of)
     return n;
 }
 
-/* Of several rows, that in which a box stands: what stands in it, in which frame. -1: there is one row. */
+/* Of several rows, that in which a box stands: what stands in it, in which frame. -1: there is one
+ * row. */
 static int in_row(const struct drawing *d, int box)
 {
     for (; box >= 0; box = d->boxes[box].parent)
@@ -99,8 +103,8 @@ bool draw_spans_rows(const struct drawing *d)
     return false;
 }
 
-/* A GPU of another domain stands where the line of this one is: between its GPUs, or, when the domain takes several rows,
- * anywhere in one of them. */
+/* A GPU of another domain stands where the line of this one is: between its GPUs, or, when the
+ * domain takes several rows, anywhere in one of them. */
 static bool is_crossed(const struct drawing *d, int domain)
 {
     bool spans = domain_spans(d, domain);
@@ -135,7 +139,8 @@ double draw_lanes_height(int domains)
     return LANE_FIRST + (domains - 1) * LANE_H + LANE_H / 2.0;
 }
 
-/* --- lines to a switch ------------------------------------------------------------------------- */
+/* --- lines to a switch
+ * ------------------------------------------------------------------------- */
 
 /* Where the line down from a GPU ends: below the row, of several, that it stands in. */
 static double bus_below(const struct drawing *d, int gpu, double floor)
@@ -219,7 +224,8 @@ static int lines_down(const struct machine *m, struct drawing *d, int domain, do
     return first;
 }
 
-/* The switch below a row, as wide as the GPUs that it joins; below all it is as wide as the picture. */
+/* The switch below a row, as wide as the GPUs that it joins; below all it is as wide as the
+ * picture. */
 static void bar_below(struct drawing *d, int first, bool all)
 {
     int bar = add_bar(d), child = first < d->n_lines ? in_row(d, d->lines[first].from) : -1;
@@ -259,7 +265,8 @@ static void bar_beside(struct drawing *d, int first)
     d->h = (bottom > d->h ? bottom : d->h) + 14;
 }
 
-/* --- lanes ------------------------------------------------------------------------------------- */
+/* --- lanes
+ * ------------------------------------------------------------------------------------- */
 
 /* Where the row ends that a GPU stands in. */
 static double end_of_row(const struct drawing *d, int gpu, double floor)

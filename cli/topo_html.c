@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --html`: one page with the picture and with measured beside expected figures of every pair.
- * It asks for nothing from elsewhere. */
+/* `weft topo --html`: one page with the picture and with measured beside expected figures of every
+ * pair. It asks for nothing from elsewhere. */
 #include "topo.h"
 
 #include <inttypes.h>

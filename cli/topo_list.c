@@ -11,7 +11,8 @@
 #include "machine/pci_config.h"
 #include "machine_options.h"
 
-/* --- tree -------------------------------------------------------------------------------------- */
+/* --- tree
+ * -------------------------------------------------------------------------------------- */
 
 static const char *device_name(const struct machine *m, const struct machine_pci *pci)
 {
@@ -116,7 +117,8 @@ void topo_tree(const struct machine *m, FILE *to)
     }
 }
 
-/* --- links ------------------------------------------------------------------------------------- */
+/* --- links
+ * ------------------------------------------------------------------------------------- */
 
 static void print_link_line(const struct machine_link *l, FILE *to)
 {
@@ -153,7 +155,8 @@ void topo_links(const struct machine *m, FILE *to)
         fputs("no NVLink or xGMI links\n", to);
 }
 
-/* --- routes ------------------------------------------------------------------------------------ */
+/* --- routes
+ * ------------------------------------------------------------------------------------ */
 
 void topo_routes(const struct topo *topo, FILE *to)
 {

@@ -201,7 +201,8 @@ static void cell_us_beside(const struct topo *topo, int a, int b, char *cell, si
     cell_beside(topo, &latency, a, b, cell, size);
 }
 
-/* --- what is printed --------------------------------------------------------------------------- */
+/* --- what is printed
+ * --------------------------------------------------------------------------- */
 
 /* Every label that stands in the matrix is told. */
 static void print_legend(const struct topo *topo, bool all, FILE *to)
@@ -256,8 +257,8 @@ static bool is_uniform(const struct topo *topo, const struct area *area, char *l
     return *label;
 }
 
-/* Columns are GPUs, and rows everything; GPUs are no rows where they are all alike. Without a GPU each
- * device is a column. */
+/* Columns are GPUs, and rows everything; GPUs are no rows where they are all alike. Without a GPU
+ * each device is a column. */
 void topo_distances(const struct topo *topo, FILE *to)
 {
     char label[32];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft topo --nccl`: the machine as a file for NCCL_TOPO_FILE (RCCL reads the same). In a virtual
- * machine with a flat PCI tree the switches that the guest cannot see are written from what is known
- * otherwise: P2P clique ids, and places given with --what-if 'move nic ... under ...'. What is not
- * known is left out where NCCL then reads it itself on the machine that it runs on, and is there in NCCL's own words for
- * unknown where it would refuse the file. */
+ * machine with a flat PCI tree the switches that the guest cannot see are written from what is
+ * known otherwise: P2P clique ids, and places given with --what-if 'move nic ... under ...'. What
+ * is not known is left out where NCCL then reads it itself on the machine that it runs on, and is
+ * there in NCCL's own words for unknown where it would refuse the file. */
 #include "topo.h"
 
 #include <inttypes.h>
@@ -86,8 +86,9 @@ static void link_of(const struct nccl *n, const struct machine_pci *pci, int64_t
         *width = number_or(pci->width, number_or(pci->width_max, 0));
 }
 
-/* What is not known of a device is left out, and NCCL reads it from /sys. Of a switch in the file it reads nothing there
- * and refuses a file without these two: an empty speed and a width of 0 are its own words for unknown. */
+/* What is not known of a device is left out, and NCCL reads it from /sys. Of a switch in the file
+ * it reads nothing there and refuses a file without these two: an empty speed and a width of 0 are
+ * its own words for unknown. */
 static void write_link(struct nccl *n, bool is_switch, int64_t gen, int64_t width)
 {
     if (gen || is_switch)
@@ -334,8 +335,9 @@ static const char *arch_name(const char *arch)
     return NULL;
 }
 
-/* NCCL refuses a CPU without a kind, an x86 one without a maker, and one of these makers without its numbers; a word that
- * it has not heard of it takes for one it does not know. Of an Arm CPU it asks no maker. */
+/* NCCL refuses a CPU without a kind, an x86 one without a maker, and one of these makers without
+ * its numbers; a word that it has not heard of it takes for one it does not know. Of an Arm CPU it
+ * asks no maker. */
 static void write_model(struct nccl *n)
 {
     const struct machine_system *s = &n->machine->system;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pairs of a machine give, told in as few lines as there are kinds of pairs: pairs of equal
- * distance, path, figures and state are one line. */
+/* What the pairs of a machine give, told in as few lines as there are kinds of pairs: pairs of
+ * equal distance, path, figures and state are one line. */
 #include "topo.h"
 
 #include <stdlib.h>
@@ -156,7 +156,8 @@ static void add_pair(struct groups *groups, int a, int b)
     groups->pairs++;
 }
 
-/* --- text -------------------------------------------------------------------------------------- */
+/* --- text
+ * -------------------------------------------------------------------------------------- */
 
 static const char *access_words(const char *access)
 {

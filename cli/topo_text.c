@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `weft topo` prints unasked: the machine, its devices, how far they are and what each pair gives. */
+/* What `weft topo` prints unasked: the machine, its devices, how far they are and what each pair
+ * gives. */
 #include "topo.h"
 
 #include <inttypes.h>
@@ -46,7 +47,8 @@ void topo_label(const struct topo *topo, int a, int b, char *label, size_t size)
         snprintf(label, size, "%s", level_name(routes_apart(topo->machine, x, y)));
 }
 
-/* --- devices ----------------------------------------------------------------------------------- */
+/* --- devices
+ * ----------------------------------------------------------------------------------- */
 
 enum { LABEL = 10 }; /* columns of what stands before a line's text */
 

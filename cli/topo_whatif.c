@@ -35,8 +35,8 @@ static bool same(const struct side *x, const struct side *y)
            x->latency_ns == y->latency_ns;
 }
 
-/* Whether the pair (a, b) needs no line of its own, because (b, a) has one and changes in the same way:
- * most pairs are alike in both directions. */
+/* Whether the pair (a, b) needs no line of its own, because (b, a) has one and changes in the same
+ * way: most pairs are alike in both directions. */
 static bool told(const struct topo *x, const struct topo *y, int a, int b)
 {
     struct side was, is, was_back, is_back;

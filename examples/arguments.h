@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of command-line options, and what is said of a bad one. EXAMPLE is the program's name, defined before. */
+/* Values of command-line options, and what is said of a bad one. EXAMPLE is the program's name,
+ * defined before. */
 #ifndef EXAMPLES_ARGUMENTS_H
 #define EXAMPLES_ARGUMENTS_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shortest paths in a graph whose edges are dealt out over the PEs, found by one kernel: no host call stands between the
- * rounds. In each round all blocks of every PE look along their PE's edges, and then share one collective, which gives
- * everyone the least distance that any PE has found (weft/device/grid.h). The kernel ends when a round found nothing.
+/* Shortest paths in a graph whose edges are dealt out over the PEs, found by one kernel: no host
+ * call stands between the rounds. In each round all blocks of every PE look along their PE's edges,
+ * and then share one collective, which gives everyone the least distance that any PE has found
+ * (weft/device/grid.h). The kernel ends when a round found nothing.
  *
  *     weft run -n 4 ./paths             # 20000 nodes
  *     WEFT_TARGET=simt weft run -n 3 ./paths 1000
@@ -59,7 +60,8 @@ WEFT_KERNEL(find, (graph, g), (search, s))
                 s.distance[v] = s.nearest[v];
                 s.changed[round] = 1; /* whoever stores it stores the same */
             }
-        /* All blocks see that, and the distances. Those are alike at every PE, so all end in one round. */
+        /* All blocks see that, and the distances. Those are alike at every PE, so all end in one
+         * round. */
         if (weft_grid_meet(WEFT_DEV_WORLD))
             return;
         go_on = s.changed[round++];
@@ -90,7 +92,8 @@ static edge edge_of(uint32_t nodes, uint32_t node, uint32_t k)
     return e;
 }
 
-/* The edges k, k + n, k + 2 n ... of every node. What is left over leads from the node to itself. */
+/* The edges k, k + n, k + 2 n ... of every node. What is left over leads from the node to
+ * itself. */
 static graph make_graph(uint32_t nodes, uint32_t first, uint32_t n, edge *edges)
 {
     graph g = {nodes, (EDGES + n - 1) / n, edges};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The solver of solver.h with its exchange done by the kernels themselves, one source for GPUs and for
- * CPU threads. No host call and no barrier stands between the steps: a kernel per step waits for its
- * neighbours' rows by a signal. */
+/* The solver of solver.h with its exchange done by the kernels themselves, one source for GPUs and
+ * for CPU threads. No host call and no barrier stands between the steps: a kernel per step waits
+ * for its neighbours' rows by a signal. */
 #include <weft_device.h>
 
 enum { UPPER, LOWER, SIDES };
 
-/* One PE's rows, and where its neighbours' rim rows arrive: the copy of step t in halo[side][t % 2],
- * when signal[side] is t. A neighbour writes the copy of step t + 2 there only after it has had our
- * row of step t + 1, and that was made from the copy of step t. */
+/* One PE's rows, and where its neighbours' rim rows arrive: the copy of step t in halo[side][t %
+ * 2], when signal[side] is t. A neighbour writes the copy of step t + 2 there only after it has had
+ * our row of step t + 1, and that was made from the copy of step t. */
 typedef struct rows {
     float *cells[2]; /* own rows, of even and odd steps */
     const unsigned char *fixed;
@@ -75,7 +75,8 @@ WEFT_KERNEL(step, (rows, r), (uint64_t, t))
     unsigned above = r.neighbour[UPPER] >= 0, below = r.neighbour[LOWER] >= 0 ? 1u << LOWER : 0;
     if (r.count == 0)
         return;
-    /* The rim rows first, each by a block of its own: they are on their way while the rest is made. */
+    /* The rim rows first, each by a block of its own: they are on their way while the rest is
+     * made. */
     if (block == 0 && !make_row(&r, 0, t, r.count == 1 ? above | below : above))
         return;
     if (r.count > 1 && block == blocks - 1 && !make_row(&r, lowest, t, below))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSHMEM 1.5, section 10: the profiling interface. pshmem_x() is shmem_x() under a name that no
  * tool replaces; a tool defines shmem_x() itself and calls it. A source file that includes this one
- * announces its tool before main; the inline functions of the program then call the symbols, however
- * the program was compiled. */
+ * announces its tool before main; the inline functions of the program then call the symbols,
+ * however the program was compiled. */
 #ifndef PSHMEM_H
 #define PSHMEM_H
 

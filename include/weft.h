@@ -113,9 +113,10 @@ typedef enum weft_type {
     WEFT_TYPE_LIST(WEFT_TYPE_ENUM)
 #undef WEFT_TYPE_ENUM
         WEFT_TYPE_COUNT,
-    /* Types of 16 and 8 bits that C has no name for, of reductions: IEEE binary16; the upper half of a binary32; the
-     * two of OCP's FP8 (E4M3 has no infinity). Combined in binary32 and rounded once, to nearest even; an FP8 that is
-     * too large becomes the largest finite one (448, 57344), infinity too, and NaN 0x7f. */
+    /* Types of 16 and 8 bits that C has no name for, of reductions: IEEE binary16; the upper half
+     * of a binary32; the two of OCP's FP8 (E4M3 has no infinity). Combined in binary32 and rounded
+     * once, to nearest even; an FP8 that is too large becomes the largest finite one (448, 57344),
+     * infinity too, and NaN 0x7f. */
     WEFT_HALF = 100,
     WEFT_BFLOAT16 = 101,
     WEFT_FP8_E4M3 = 102,
@@ -130,7 +131,8 @@ typedef enum weft_op {
     WEFT_MAX,
     WEFT_SUM, /* SUM, PROD: every type; of integers they wrap */
     WEFT_PROD,
-    WEFT_AVG, /* real and complex numbers: the sum, divided once by the members. Not of integers, whose sums wrap */
+    WEFT_AVG, /* real and complex numbers: the sum, divided once by the members. Not of integers,
+                 whose sums wrap */
     WEFT_OP_COUNT
 } weft_op;
 
@@ -164,15 +166,15 @@ typedef enum weft_thread {
 
 /* -------------------------------------------------------------------------- set-up, a job's PEs */
 
-/* Where the PEs of a job meet, and how they know each other: bytes that the program hands to all of them
- * by means of its own (a file, MPI, a socket). They hold a secret. */
+/* Where the PEs of a job meet, and how they know each other: bytes that the program hands to all of
+ * them by means of its own (a file, MPI, a socket). They hold a secret. */
 typedef struct weft_unique_id {
     unsigned char bytes[128];
 } weft_unique_id;
 
-/* Makes an id for one job. To be called on the machine on which PE 0 of that job will run; the port in it
- * is free now, and PE 0 listens there from weft_init() on until all PEs have come. Not collective; no job is
- * needed. Errors: WEFT_ERR_ARGUMENT, _SYSTEM (no port, no random number). */
+/* Makes an id for one job. To be called on the machine on which PE 0 of that job will run; the port
+ * in it is free now, and PE 0 listens there from weft_init() on until all PEs have come. Not
+ * collective; no job is needed. Errors: WEFT_ERR_ARGUMENT, _SYSTEM (no port, no random number). */
 weft_status weft_unique_id_get(weft_unique_id *id);
 
 typedef struct weft_init_attr {
@@ -192,16 +194,17 @@ typedef struct weft_init_attr {
 /* Joins the job that the launcher started, or makes a job of one PE when there was none. Collective
  * over the job. attr may be NULL. On success *job is the handle for all else. On failure nothing is
  * left behind, and *job is NULL. May be called again after weft_finalize().
- * Launchers: `weft run`, PMIx (mpirun, srun), RANK/WORLD_SIZE/MASTER_ADDR/MASTER_PORT (torchrun); or, by
- * attr.unique_id, whatever has started the processes and handed them the id.
- * Errors: WEFT_ERR_ARGUMENT (attr), _CONFIG, _BOOT, _SYSTEM, _NO_MEMORY, _VERSION, _NO_PATH,
- * _TIMEOUT, _PEER_DEAD, _JOB (another PE has ended the job). */
+ * Launchers: `weft run`, PMIx (mpirun, srun), RANK/WORLD_SIZE/MASTER_ADDR/MASTER_PORT (torchrun);
+ * or, by attr.unique_id, whatever has started the processes and handed them the id. Errors:
+ * WEFT_ERR_ARGUMENT (attr), _CONFIG, _BOOT, _SYSTEM, _NO_MEMORY, _VERSION, _NO_PATH, _TIMEOUT,
+ * _PEER_DEAD, _JOB (another PE has ended the job). */
 weft_status weft_init(weft_job **job, const weft_init_attr *attr);
 
-/* Ends this PE's part: a barrier over the job, then everything that weft_init() made is undone. Before, what streams
- * have been given and the host does in their order (toward memory that this GPU has no address of, signals in host
- * memory, files, all on simt) is done; WEFT_ERR_TIMEOUT where streams come to none of it within WEFT_WAIT_LIMIT: it is then
- * not done. What the GPU itself does on streams of the program, kernels, and graphs that are being replayed must have ended.
+/* Ends this PE's part: a barrier over the job, then everything that weft_init() made is undone.
+ * Before, what streams have been given and the host does in their order (toward memory that this
+ * GPU has no address of, signals in host memory, files, all on simt) is done; WEFT_ERR_TIMEOUT
+ * where streams come to none of it within WEFT_WAIT_LIMIT: it is then not done. What the GPU itself
+ * does on streams of the program, kernels, and graphs that are being replayed must have ended.
  * Later calls with handles of this job return WEFT_ERR_FINALIZED, as do those of a child that a PE
  * has forked: it is not a PE. Collective. */
 weft_status weft_finalize(weft_job *job);
@@ -229,9 +232,9 @@ void weft_group_destroy(weft_group *group);
 
 /* Allocates `bytes` (0 gives *address = NULL) at the same offset at every PE, aligned to `align`
  * (0 = 64; else a power of two up to 1 GiB for WEFT_HOST, 2 MiB for WEFT_GPU). `flags` is a sum of
- * WEFT_ALLOC_*. Collective over the job, with the same arguments everywhere; ends with a barrier, so the
- * block may be used remotely at once.
- * Errors: WEFT_ERR_NO_MEMORY (says what is free), _MISMATCH (names both calls), _ARGUMENT. */
+ * WEFT_ALLOC_*. Collective over the job, with the same arguments everywhere; ends with a barrier,
+ * so the block may be used remotely at once. Errors: WEFT_ERR_NO_MEMORY (says what is free),
+ * _MISMATCH (names both calls), _ARGUMENT. */
 weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align, unsigned flags,
                        void **address);
 
@@ -239,8 +242,8 @@ weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align
  * Errors: WEFT_ERR_FREE (double free, foreign pointer). */
 weft_status weft_free(weft_job *job, void *address);
 
-/* Resizes, keeping the alignment, and the contents up to the smaller size, with what was put into it on
- * default contexts before; *resized is the new block. Collective; begins with a barrier. */
+/* Resizes, keeping the alignment, and the contents up to the smaller size, with what was put into
+ * it on default contexts before; *resized is the new block. Collective; begins with a barrier. */
 weft_status weft_realloc(weft_job *job, void *address, size_t bytes, void **resized);
 
 /* Address at which this PE can load and store the object `symmetric` of PE `pe`, or NULL when the
@@ -261,19 +264,20 @@ weft_ctx *weft_default_ctx(weft_job *job);
 
 /* Makes a context over the PEs of `team`; PE numbers in its operations are those of the team.
  * Not collective. Destroying a context completes its operations first.
- * Options are promises of the program (OpenSHMEM 1.5, 9.5.1). They save nothing today: a context has no
- * lock and no atomic of its own, and a put over a load/store path is a store of the CPU, which the
- * instruction that orders puts orders as well. WEFT_CTX_PRIVATE is checked: to another thread fence,
- * quiet, waits and whatever leaves the fast path are refused (all operations with WEFT_CHECK=1). Calls
- * that complete the contexts of all threads, and weft_ctx_destroy(), may come from any thread.
- * Errors: WEFT_ERR_ARGUMENT (unknown options, named), _NO_MEMORY, _FINALIZED. */
+ * Options are promises of the program (OpenSHMEM 1.5, 9.5.1). They save nothing today: a context
+ * has no lock and no atomic of its own, and a put over a load/store path is a store of the CPU,
+ * which the instruction that orders puts orders as well. WEFT_CTX_PRIVATE is checked: to another
+ * thread fence, quiet, waits and whatever leaves the fast path are refused (all operations with
+ * WEFT_CHECK=1). Calls that complete the contexts of all threads, and weft_ctx_destroy(), may come
+ * from any thread. Errors: WEFT_ERR_ARGUMENT (unknown options, named), _NO_MEMORY, _FINALIZED. */
 weft_status weft_ctx_create(weft_team *team, unsigned options, weft_ctx **ctx);
 weft_status weft_ctx_destroy(weft_ctx *ctx);
 weft_team *weft_ctx_team(weft_ctx *ctx);
 
 /* Errors common to all operations below: WEFT_ERR_PE, _ADDRESS, _RANGE, _ARGUMENT (null),
  * _FINALIZED, _PEER_DEAD, _NO_PATH, _TIMEOUT. `dst` of a put and `src` of a get are symmetric
- * addresses; the other side is any memory of this PE. Sizes and strides are in bytes unless said. */
+ * addresses; the other side is any memory of this PE. Sizes and strides are in bytes unless
+ * said. */
 
 /* ------------------------------------------------------------------------- put and get (RMA) */
 
@@ -322,8 +326,8 @@ weft_status weft_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp
 
 /* Atomic with respect to all other functions of this section, weft_signal*() and the waits, on the
  * same variable and width. The variable is aligned to its width (else WEFT_ERR_ALIGNMENT). Those
- * with a `fetched` argument return the value from before, in memory of the host. inc is add of 1; on float and double, set,
- * fetch and swap act on the bit pattern. */
+ * with a `fetched` argument return the value from before, in memory of the host. inc is add of 1;
+ * on float and double, set, fetch and swap act on the bit pattern. */
 #define WEFT_ATOMIC_WIDTH_LIST(X)                                                                  \
     X(32, uint32_t)                                                                                \
     X(64, uint64_t)
@@ -367,9 +371,9 @@ typedef enum weft_amo {
     WEFT_AMO_COUNT
 } weft_amo;
 
-/* Non-blocking: *fetched (of `width` 4 or 8 bytes, in memory of the host or of this PE's GPU; may be NULL
- * for those that fetch nothing) is there after weft_quiet(). `expected` is used by CSWAP alone, and stands in front of `value` as in
- * weft_atomic_cswap64(). */
+/* Non-blocking: *fetched (of `width` 4 or 8 bytes, in memory of the host or of this PE's GPU; may
+ * be NULL for those that fetch nothing) is there after weft_quiet(). `expected` is used by CSWAP
+ * alone, and stands in front of `value` as in weft_atomic_cswap64(). */
 weft_status weft_atomic_nbi(weft_ctx *ctx, weft_amo amo, size_t width, void *dst, uint64_t expected,
                             uint64_t value, void *fetched, int pe);
 
@@ -384,11 +388,12 @@ weft_status weft_quiet(weft_ctx *ctx);
  * an integer type of 2, 4 or 8 bytes; `value` is its bit pattern, extended to 64 bits (signed types
  * by sign).
  *
- * Every wait, those inside collectives too, tells slowness from death. After WEFT_WAIT_WARN (60 s) it
- * says once what it waits for and what that PE does. It fails with WEFT_ERR_PEER_DEAD when a PE of
- * the job ends meanwhile, with the job's failure when there is one, and with WEFT_ERR_TIMEOUT when
- * for WEFT_WAIT_LIMIT (10 min) neither the variable has changed nor any PE it depends on has begun or
- * ended an operation. Time in which a PE is stopped, by a signal or in a debugger, does not count.
+ * Every wait, those inside collectives too, tells slowness from death. After WEFT_WAIT_WARN (60 s)
+ * it says once what it waits for and what that PE does. It fails with WEFT_ERR_PEER_DEAD when a PE
+ * of the job ends meanwhile, with the job's failure when there is one, and with WEFT_ERR_TIMEOUT
+ * when for WEFT_WAIT_LIMIT (10 min) neither the variable has changed nor any PE it depends on has
+ * begun or ended an operation. Time in which a PE is stopped, by a signal or in a debugger, does
+ * not count.
  *
  * Forms over n variables at ivars[]: elements with a non-zero status[i] are left out (status may be
  * NULL). `all`: all compare true. `any`: *index is one that does, WEFT_NONE when none takes part.
@@ -471,7 +476,8 @@ weft_status weft_sync(weft_team *team);
 weft_status weft_broadcast(weft_team *team, void *dst, const void *src, size_t bytes, int root);
 weft_status weft_alltoall(weft_team *team, void *dst, const void *src, size_t bytes);
 
-/* n elements of `element` bytes per pair, elements dst_stride and src_stride apart (in elements). */
+/* n elements of `element` bytes per pair, elements dst_stride and src_stride apart (in
+ * elements). */
 weft_status weft_alltoalls(weft_team *team, void *dst, const void *src, ptrdiff_t dst_stride,
                            ptrdiff_t src_stride, size_t element, size_t n);
 
@@ -479,16 +485,17 @@ weft_status weft_alltoalls(weft_team *team, void *dst, const void *src, ptrdiff_
 weft_status weft_fcollect(weft_team *team, void *dst, const void *src, size_t bytes);
 weft_status weft_collect(weft_team *team, void *dst, const void *src, size_t bytes);
 
-/* To and from one member. gather: block i of the root's dst becomes the `bytes` of member i. scatter: member i gets
- * block i of the root's src. dst is symmetric, and given at every member. */
+/* To and from one member. gather: block i of the root's dst becomes the `bytes` of member i.
+ * scatter: member i gets block i of the root's src. dst is symmetric, and given at every member. */
 weft_status weft_gather(weft_team *team, void *dst, const void *src, size_t bytes, int root);
 weft_status weft_scatter(weft_team *team, void *dst, const void *src, size_t bytes, int root);
 
-/* send_bytes[i] bytes at src + send_at[i] go to member i, which has room for recv_bytes[j] of member j at
- * dst + recv_at[j]: arrays with a word for each member. They and src may be in memory of the host or of the GPU, symmetric
- * or not, and not alike at all members; dst is symmetric memory of `room` bytes. A block that is larger than its receiver's
- * room for it, or whose room runs past `room`, is not stored: WEFT_ERR_RANGE at its sender, whose job fails; what fits
- * arrives all the same. */
+/* send_bytes[i] bytes at src + send_at[i] go to member i, which has room for recv_bytes[j] of
+ * member j at dst + recv_at[j]: arrays with a word for each member. They and src may be in memory
+ * of the host or of the GPU, symmetric or not, and not alike at all members; dst is symmetric
+ * memory of `room` bytes. A block that is larger than its receiver's room for it, or whose room
+ * runs past `room`, is not stored: WEFT_ERR_RANGE at its sender, whose job fails; what fits arrives
+ * all the same. */
 weft_status weft_alltoallv(weft_team *team, void *dst, size_t room, const uint64_t *recv_bytes,
                            const uint64_t *recv_at, const void *src, const uint64_t *send_bytes,
                            const uint64_t *send_at);
@@ -502,11 +509,12 @@ weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n, w
 weft_status weft_reduce_to(weft_team *team, void *dst, const void *src, size_t n, weft_type type,
                            weft_op op, int root);
 
-/* The sum of elements times a factor: each element of each member is multiplied by *factor, rounded to the type that
- * elements are combined in, and then added as by WEFT_SUM. Real and complex types; factor points to one number of that
- * type: float for WEFT_FLOAT, _COMPLEX_FLOAT and those of 16 and 8 bits, double for WEFT_DOUBLE and _COMPLEX_DOUBLE, long
- * double for WEFT_LONG_DOUBLE. It is in host memory or in memory of the GPU, and the same number at every member
- * (compared with WEFT_CHECK=1). For gradients in narrow types, whose plain sum would leave their range. */
+/* The sum of elements times a factor: each element of each member is multiplied by *factor, rounded
+ * to the type that elements are combined in, and then added as by WEFT_SUM. Real and complex types;
+ * factor points to one number of that type: float for WEFT_FLOAT, _COMPLEX_FLOAT and those of 16
+ * and 8 bits, double for WEFT_DOUBLE and _COMPLEX_DOUBLE, long double for WEFT_LONG_DOUBLE. It is
+ * in host memory or in memory of the GPU, and the same number at every member (compared with
+ * WEFT_CHECK=1). For gradients in narrow types, whose plain sum would leave their range. */
 weft_status weft_reduce_scaled(weft_team *team, void *dst, const void *src, size_t n,
                                weft_type type, const void *factor);
 weft_status weft_reduce_to_scaled(weft_team *team, void *dst, const void *src, size_t n,
@@ -514,8 +522,8 @@ weft_status weft_reduce_to_scaled(weft_team *team, void *dst, const void *src, s
 weft_status weft_reducescatter_scaled(weft_team *team, void *dst, const void *src, size_t n,
                                       weft_type type, const void *factor);
 
-/* The same with a factor of each member's own, by which its elements are multiplied (what NCCL calls PreMulSum): the
- * members tell each other their factors, and the bits are equal at all. */
+/* The same with a factor of each member's own, by which its elements are multiplied (what NCCL
+ * calls PreMulSum): the members tell each other their factors, and the bits are equal at all. */
 weft_status weft_reduce_weighted(weft_team *team, void *dst, const void *src, size_t n,
                                  weft_type type, const void *factor);
 weft_status weft_reduce_to_weighted(weft_team *team, void *dst, const void *src, size_t n,
@@ -523,8 +531,8 @@ weft_status weft_reduce_to_weighted(weft_team *team, void *dst, const void *src,
 weft_status weft_reducescatter_weighted(weft_team *team, void *dst, const void *src, size_t n,
                                         weft_type type, const void *factor);
 
-/* Member m gets elements m * n ... m * n + n - 1 of the combined sources in dst[0 ... n - 1]. dst is these elements of
- * src (in place) or does not overlap it. */
+/* Member m gets elements m * n ... m * n + n - 1 of the combined sources in dst[0 ... n - 1]. dst
+ * is these elements of src (in place) or does not overlap it. */
 weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size_t n,
                                weft_type type, weft_op op);
 
@@ -543,8 +551,8 @@ typedef struct weft_path_info {
         kind; /* set by the caller: of which memory of that PE; a size without it: WEFT_HOST */
 } weft_path_info;
 
-/* How this PE reaches the memory of PE `pe` that is of kind info->kind. WEFT_ERR_UNSUPPORTED: WEFT_GPU,
- * and the job has no GPU side yet. */
+/* How this PE reaches the memory of PE `pe` that is of kind info->kind. WEFT_ERR_UNSUPPORTED:
+ * WEFT_GPU, and the job has no GPU side yet. */
 weft_status weft_path_query(weft_job *job, int pe, weft_path_info *info);
 
 /* Proves every path of the job: pair by pair, both ends exchange data patterns, flags and atomics

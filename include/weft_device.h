@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weft's device API: the operations of <weft.h>, called by kernels. The same text compiles with nvcc
- * for `cuda` and with gcc or clang, C11 or C++17, for `simt`. Include it in every file that has such
- * kernels and link with -lweft; there is no device library and no relocatable device code.
+/* Weft's device API: the operations of <weft.h>, called by kernels. The same text compiles with
+ * nvcc for `cuda` and with gcc or clang, C11 or C++17, for `simt`. Include it in every file that
+ * has such kernels and link with -lweft; there is no device library and no relocatable device code.
  *
  *     #include <weft_device.h>
  *
@@ -12,7 +12,8 @@
  *             weft_thread_p64(slot, 42, next);
  *     }
  *
- * Operations are named by the scope that calls them, weft_thread_..., weft_warp_..., weft_block_...:
+ * Operations are named by the scope that calls them, weft_thread_..., weft_warp_...,
+ * weft_block_...:
  *
  *   device/access.h      my PE, n PEs, weft_dev_ptr
  *   device/rma.h         p, g, put, get, nbi, iput, iget, put_signal, signal, signal_fetch
@@ -20,15 +21,14 @@
  *   device/order.h       fence, quiet
  *   device/wait.h        wait_until, signal_wait, test, over one and several variables
  *   device/packet.h      put_packet, take_packet
- *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall, gather, scatter over teams
- *   device/sized.h       collect, alltoallv, alltoalls over teams
- *   device/reduce.h      reduce, reducescatter, reduce_to over teams
- *   device/room.h        packets by which members of a team tell each other what collectives need
- *   device/grid.h        all of these by several blocks of a kernel together
- *   device/remote.h      what becomes of operations on PEs without direct addresses
+ *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall, gather, scatter over
+ * teams device/sized.h       collect, alltoallv, alltoalls over teams device/reduce.h      reduce,
+ * reducescatter, reduce_to over teams device/room.h        packets by which members of a team tell
+ * each other what collectives need device/grid.h        all of these by several blocks of a kernel
+ * together device/remote.h      what becomes of operations on PEs without direct addresses
  *   device/proxy.h       the ring to the thread of the host that carries them
- *   device/gda.h         operations as requests of the network adapter, given by the threads themselves
- *   device/gda_span.h    what those are made of: places, waits, reservations
+ *   device/gda.h         operations as requests of the network adapter, given by the threads
+ * themselves device/gda_span.h    what those are made of: places, waits, reservations
  *   device/gda_queue.h   its queues, used by many threads without a lock
  *   device/gda_wqe.h     the requests' format
  *   device/check.h       checking mode: what members compare before a collective

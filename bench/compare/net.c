@@ -3,14 +3,15 @@
  *
  *   WEFT_PATH=net weft run -n 2 compare_net [ROUNDS [descriptor]]
  *
- * PE 0 moves data to and from PE 1 by weft_put_nbi() and weft_get_nbi() and quiet, and in turn, round by
- * round, by fi_write() and fi_read() over an endpoint pair of the same provider, opened beside Weft's. The
- * plain side is as good as such a program is: up to WINDOW operations under way, the completion queue
- * polled at both ends, the arrival of the last write confirmed by a message behind it. What has arrived
- * is compared. Then one operation of 8 bytes at a time: a message and its answer beside puts that each side
- * waits for, a read beside a get, a message with its answer beside a put and quiet. Prints the median of each,
- * and the ratio. With the word "descriptor" the plain side's queue has one to sleep on, as Weft's has, which is not
- * used here and costs all the same. */
+ * PE 0 moves data to and from PE 1 by weft_put_nbi() and weft_get_nbi() and quiet, and in turn,
+ * round by round, by fi_write() and fi_read() over an endpoint pair of the same provider, opened
+ * beside Weft's. The plain side is as good as such a program is: up to WINDOW operations under way,
+ * the completion queue polled at both ends, the arrival of the last write confirmed by a message
+ * behind it. What has arrived is compared. Then one operation of 8 bytes at a time: a message and
+ * its answer beside puts that each side waits for, a read beside a get, a message with its answer
+ * beside a put and quiet. Prints the median of each, and the ratio. With the word "descriptor" the
+ * plain side's queue has one to sleep on, as Weft's has, which is not used here and costs all the
+ * same. */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -54,7 +55,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* ------------------------------------------------------------------------------------ the plain side */
+/* ------------------------------------------------------------------------------- the plain side */
 
 static struct plain {
     struct fi_info *info;
@@ -205,7 +206,7 @@ static void plain_serve(void)
     send_token();
 }
 
-/* ------------------------------------------------------------------------------------------- Weft */
+/* ----------------------------------------------------------------------------------------- Weft */
 
 static double weft_run(weft_ctx *ctx, bool write, char *remote, char *local, size_t bytes,
                        int count)
@@ -218,7 +219,7 @@ static double weft_run(weft_ctx *ctx, bool write, char *remote, char *local, siz
     return (now() - start) / count;
 }
 
-/* ----------------------------------------------------------------------------------------- the rows */
+/* ------------------------------------------------------------------------------------- the rows */
 
 static int compare(const void *a, const void *b)
 {
@@ -273,7 +274,7 @@ static void row(weft_job *job, bool write, size_t bytes, int rounds, char *heap,
         report(write, bytes, median(with_plain, rounds), median(with_weft, rounds));
 }
 
-/* ---------------------------------------------------------------------------------- one at a time */
+/* -------------------------------------------------------------------------------- one at a time */
 
 enum { TRIPS = 1000 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One-sided operations of two processes by Weft, and, compiled with -DOVER_MPI, by MPI-3: the same measurements of
- * the same buffers. The target waits in a barrier meanwhile. Prints a line for each, NAME and a number in the
- * unit that the name ends with. one_sided.sh runs both by turns. */
+/* One-sided operations of two processes by Weft, and, compiled with -DOVER_MPI, by MPI-3: the same
+ * measurements of the same buffers. The target waits in a barrier meanwhile. Prints a line for
+ * each, NAME and a number in the unit that the name ends with. one_sided.sh runs both by turns. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum { MOST_BYTES = 1 << 20, WARM = 200 };
 static char *local, *remote; /* MOST_BYTES; remote: the target's, as operations name it */
 static int me;
 
-/* ------------------------------------------------------------------------------------- two sides */
+/* ------------------------------------------------------------------------------------ two sides */
 
 #ifdef OVER_MPI
 #include <mpi.h>
@@ -131,7 +131,7 @@ static void look(void)
 }
 #endif
 
-/* ----------------------------------------------------------------------------------- measurements */
+/* --------------------------------------------------------------------------------- measurements */
 
 static double now(void)
 {

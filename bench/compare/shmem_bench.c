@@ -157,9 +157,9 @@ static double run_sync(const metric *m, size_t bytes, long iterations)
     return now_ns() - start;
 }
 
-/* A grid of rows in strips, one strip per PE: each step sends the edge rows to the neighbours, meets,
- * and makes the next grid from this one. The halo rows are in two sets, used in turn, so that one
- * barrier a step is enough. */
+/* A grid of rows in strips, one strip per PE: each step sends the edge rows to the neighbours,
+ * meets, and makes the next grid from this one. The halo rows are in two sets, used in turn, so
+ * that one barrier a step is enough. */
 enum { STENCIL_ROWS = 32, STENCIL_COLUMNS = 64 };
 #define STENCIL_BYTES (sizeof(double) * STENCIL_COLUMNS)
 

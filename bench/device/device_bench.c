@@ -5,8 +5,9 @@
  *     weft run -n 2 weft_device_bench [--json] [--log FILE] [--only PREFIX]
  *
  * On cuda buffers are GPU memory and the figures are figures of the machine. On simt everything is
- * small, in host memory, and the figures are figures of the stand-in. The rows are in device_pairs.c and device_together.c,
- * the kernels in kernels.c, how often they go round in plan.h, how rows are printed in report.c. */
+ * small, in host memory, and the figures are figures of the stand-in. The rows are in
+ * device_pairs.c and device_together.c, the kernels in kernels.c, how often they go round in
+ * plan.h, how rows are printed in report.c. */
 #include "device_rows.h"
 
 #include <getopt.h>

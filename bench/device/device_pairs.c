@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of weft_device_bench from one PE to another: there and back, puts of blocks, single values, atomics. */
+/* Rows of weft_device_bench from one PE to another: there and back, puts of blocks, single values,
+ * atomics. */
 #include "device_rows.h"
 
 /* --------------------------------------------------------------------------------- ping-pong */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rows of weft_device_bench share: the job and its memory, the ends of a measurement, and what buffers hold. The
- * rows are in device_pairs.c (from one PE to another) and device_together.c (of all PEs, of streams and of the host), what
- * they are called for in device_bench.c. */
+/* What the rows of weft_device_bench share: the job and its memory, the ends of a measurement, and
+ * what buffers hold. The rows are in device_pairs.c (from one PE to another) and device_together.c
+ * (of all PEs, of streams and of the host), what they are called for in device_bench.c. */
 #ifndef WEFT_BENCH_DEVICE_ROWS_H
 #define WEFT_BENCH_DEVICE_ROWS_H
 
@@ -62,7 +62,8 @@ double now_ns(void);
 void barrier(void);
 /* The greatest of the PEs' values, at every PE. */
 double greatest(double value);
-/* The ns from the first block's start to the last one's end. Ends the job when a block failed or found wrong data. */
+/* The ns from the first block's start to the last one's end. Ends the job when a block failed or
+ * found wrong data. */
 double span_ns(const char *row, unsigned blocks);
 /* The count of wrong words that checking kernels have made. */
 uint64_t taken_wrong(void);

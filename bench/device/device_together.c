@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of weft_device_bench of all PEs: meetings and collectives; and those of streams and of the host. */
+/* Rows of weft_device_bench of all PEs: meetings and collectives; and those of streams and of the
+ * host. */
 #include "device_rows.h"
 
 /* ------------------------------------------------------------------------------- meetings */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of gda_kernels.h. Every loop is bounded by its count, every wait by the job's wait limit. */
+/* The kernels of gda_kernels.h. Every loop is bounded by its count, every wait by the job's wait
+ * limit. */
 #ifndef WEFT_DEVICE_GDA
 #define WEFT_DEVICE_GDA /* one kernel takes a put apart */
 #endif
@@ -17,8 +18,8 @@ WEFT_KERNEL(put_quiet, (uint64_t *, dst), (uint64_t *, src), (int, peer), (uint6
     end_timing(times, 0);
 }
 
-/* The same as weft_dev_gda_p_one() and the wait of a quiet do where nobody else uses the queue, with a
- * look at the clock between the steps. */
+/* The same as weft_dev_gda_p_one() and the wait of a quiet do where nobody else uses the queue,
+ * with a look at the clock between the steps. */
 WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_trace *t)
 {
     struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(peer);

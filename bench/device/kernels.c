@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of kernels.h, compiled for both targets. Every loop is bounded by its count, every wait
- * by the job's wait limit. */
+/* The kernels of kernels.h, compiled for both targets. Every loop is bounded by its count, every
+ * wait by the job's wait limit. */
 #include "timing.h"
 
 /* ------------------------------------------------------------------------------- ping-pong */
@@ -289,7 +289,8 @@ WEFT_DEV_SCOPE_LIST(MEETS)
 COLLECTIVE(block)
 COLLECTIVE(grid)
 
-/* recv_bytes, recv_at, send_bytes, send_at: what goes to a PE lies at its number, and comes to lie at the sender's. */
+/* recv_bytes, recv_at, send_bytes, send_at: what goes to a PE lies at its number, and comes to lie
+ * at the sender's. */
 WEFT_KERNEL(fill_counts, (uint64_t *, counts), (size_t, bytes), (int, pes))
 {
     for (int i = (int)weft_dev_grid_rank(); i < pes; i += (int)weft_dev_grid_threads()) {

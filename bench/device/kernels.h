@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels that measure and check device operations, one source for both targets: those of
  * weft_device_bench and of `weft bench` with a device scope. Each takes time inside itself, from a
- * clock that all of the GPU shares, around a given number of rounds, and ends early when an operation
- * of it fails. They know nothing of jobs, sizes and tables. */
+ * clock that all of the GPU shares, around a given number of rounds, and ends early when an
+ * operation of it fails. They know nothing of jobs, sizes and tables. */
 #ifndef WEFT_BENCH_DEVICE_KERNELS_H
 #define WEFT_BENCH_DEVICE_KERNELS_H
 
 #include <weft/launch.h>
 
-/* Written by each block of a kernel: when its first timed round began and its last one was done, and
- * the status of what failed, or 0. */
+/* Written by each block of a kernel: when its first timed round began and its last one was done,
+ * and the status of what failed, or 0. */
 struct device_times {
     uint64_t start, end;
     int64_t status;
@@ -23,7 +23,8 @@ struct device_times {
  *   ping_p       one thread: p of 8 bytes, wait
  *   ping_signal  a scope: put_signal of `bytes` (a multiple of 8), signal_wait. verify: the data
  *                changes in each round and is compared, which takes time
- *   ping_packet  a scope: put_packet, take_packet; `buffers` holds two of weft_packet_bytes(bytes) */
+ *   ping_packet  a scope: put_packet, take_packet; `buffers` holds two of
+ * weft_packet_bytes(bytes) */
 WEFT_KERNEL_DECLARE(ping_p, (uint64_t *, flag), (int, first), (int, peer), (uint64_t, base),
                     (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times));
 
@@ -50,16 +51,16 @@ WEFT_KERNEL_DECLARE(ping_p, (uint64_t *, flag), (int, first), (int, peer), (uint
                         (struct device_times *, times));
 
 /* All PEs meet, back to back, called by one unit of the scope. what: 0 meet, 1 sync, 2 barrier.
- * check_meet: behind a barrier a PE finds what its neighbour put to it before; behind a sync it reads
- * what the neighbour stored in its own memory. `slots` are two words. */
+ * check_meet: behind a barrier a PE finds what its neighbour put to it before; behind a sync it
+ * reads what the neighbour stored in its own memory. `slots` are two words. */
 #define DEVICE_MEETS_DECLARE(scope)                                                                \
     WEFT_KERNEL_DECLARE(meet_##scope, (int, what), (uint64_t, warm), (uint64_t, rounds),           \
                         (struct device_times *, times));                                           \
     WEFT_KERNEL_DECLARE(check_meet_##scope, (int, what), (uint64_t *, slots), (uint64_t, base),    \
                         (uint64_t, rounds), (struct device_times *, times));
 
-/* Collectives over all PEs by one block, or by all blocks together, back to back. `bytes`: of each pair (alltoall), of each PE
- * (fcollect), of the vector of floats (reduce, a sum). */
+/* Collectives over all PEs by one block, or by all blocks together, back to back. `bytes`: of each
+ * pair (alltoall), of each PE (fcollect), of the vector of floats (reduce, a sum). */
 enum device_collective {
     DEVICE_ALLTOALL,
     DEVICE_FCOLLECT,
@@ -85,8 +86,8 @@ WEFT_KERNEL_DECLARE(sized_grid, (int, what), (char *, dst), (char *, src), (size
 /* Blocks of `bytes` each. */
 WEFT_KERNEL_DECLARE(fill_counts, (uint64_t *, counts), (size_t, bytes), (int, pes));
 
-/* src[i] = i % 64 + own; counts in *wrong the elements of dst, the first of which is number `first`, that are not
- * i % 64 * times + plus: a sum of such. */
+/* src[i] = i % 64 + own; counts in *wrong the elements of dst, the first of which is number
+ * `first`, that are not i % 64 * times + plus: a sum of such. */
 WEFT_KERNEL_DECLARE(fill_floats, (float *, src), (size_t, n), (int, own));
 WEFT_KERNEL_DECLARE(check_floats, (float *, dst), (size_t, n), (size_t, first), (int, times),
                     (int, plus), (uint64_t *, wrong));

@@ -45,7 +45,8 @@ static inline uint64_t plan_slots(size_t bytes)
     return slots;
 }
 
-/* Puts of each block: about 5 ms at 45 GB/s a block and 380 GB/s in all, each place at least once. */
+/* Puts of each block: about 5 ms at 45 GB/s a block and 380 GB/s in all, each place at least
+ * once. */
 static inline uint64_t plan_put_rounds(unsigned ctas, size_t bytes)
 {
     double gbps = 45.0 * ctas < 380 ? 45.0 * ctas : 380;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weft_proxy_bench: the proxy by itself, and the steps of an operation through it, as `weft bench proxy`
- * and its --trace, for builds without the command's libraries.
+/* weft_proxy_bench: the proxy by itself, and the steps of an operation through it, as `weft bench
+ * proxy` and its --trace, for builds without the command's libraries.
  *
  *     weft run -n 1 weft_proxy_bench          (2: to PE 1, over the path that the host has)
  *

@@ -46,8 +46,8 @@ WEFT_KERNEL(proxied, (int, what), (uint64_t *, dst), (uint64_t *, src), (int, pe
     end_timing(times, status);
 }
 
-/* The same as weft_dev_proxy_request() and weft_dev_proxy_order(1) do where there is room, with a look at
- * the clock between their steps. */
+/* The same as weft_dev_proxy_request() and weft_dev_proxy_order(1) do where there is room, with a
+ * look at the clock between their steps. */
 WEFT_DEVICE int trace_one(struct weft_dev_request *r, struct device_trace *t)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;

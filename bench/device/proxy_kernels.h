@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that measure the proxy: they give requests to its ring whatever path the peer has. One source
- * for both targets. The job must have a proxy (WEFT_PROXY=always); without one they note
+/* Kernels that measure the proxy: they give requests to its ring whatever path the peer has. One
+ * source for both targets. The job must have a proxy (WEFT_PROXY=always); without one they note
  * WEFT_ERR_UNSUPPORTED as their status. */
 #ifndef WEFT_BENCH_DEVICE_PROXY_KERNELS_H
 #define WEFT_BENCH_DEVICE_PROXY_KERNELS_H
 
 #include "kernels.h"
 
-/* What every thread of the grid asks for in each round, with word `rank` of dst and src as its own; one
- * quiet behind all. */
+/* What every thread of the grid asks for in each round, with word `rank` of dst and src as its own;
+ * one quiet behind all. */
 enum proxied {
     PROXIED_EMPTY,      /* nothing, for a PE of its own in each block: the rings alone */
     PROXIED_TRIP,       /* nothing, and waits until it has been done */

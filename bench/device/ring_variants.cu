@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ring from device to host could cost: the trip of an empty request, GPU to CPU and back, with
- * each of its steps made in several ways, and each step by itself. Stands alone, for whoever changes
- * include/weft/device/proxy.h: it needs nvcc and this tree's headers, no job and no library of Weft.
+/* What the ring from device to host could cost: the trip of an empty request, GPU to CPU and back,
+ * with each of its steps made in several ways, and each step by itself. Stands alone, for whoever
+ * changes include/weft/device/proxy.h: it needs nvcc and this tree's headers, no job and no library
+ * of Weft.
  *
  *     nvcc -O3 -std=c++17 -Iinclude -gencode arch=compute_75,code=[sm_90,compute_75] \
  *          -o ring_variants bench/device/ring_variants.cu
@@ -41,8 +42,8 @@ enum { SLOT_BITS = 10, SLOTS = 1 << SLOT_BITS, ROUNDS = 4000, REPEATS = 7, STAMP
 
 /* How each step is made. */
 enum pointers { CONSTANT, TABLE }; /* where the ring's addresses come from */
-/* The thread's own; an atomic; and behind it, or before it, or beside an atomic that is known to be of
- * global memory, a look at the credits; credits that are told as low as they may be. */
+/* The thread's own; an atomic; and behind it, or before it, or beside an atomic that is known to be
+ * of global memory, a look at the credits; credits that are told as low as they may be. */
 enum ticket { COUNTED, ATOMIC, KNOWN, KNOWN_FIRST, KNOWN_GLOBAL, MISER };
 enum source { CLEAN, DIRTY }; /* DIRTY: a word of GPU memory is stored before */
 enum fence {
@@ -513,9 +514,9 @@ int main(int n, char **arguments)
     int mhz = khz / 1000;
     set_up();
 
-    printf(
-        "us of a trip (median, least of %d), and of its steps as the device sees them (at %d MHz)\n",
-        REPEATS, mhz);
+    printf("us of a trip (median, least of %d), and of its steps as the device sees them (at %d "
+           "MHz)\n",
+           REPEATS, mhz);
     printf("%-64s %6s %6s   %6s %6s %6s %6s\n", "", "median", "least", "ticket", "fence", "stores",
            "wait");
     of_tree("as the headers have it: an empty request, which waits", 1, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of `weft bench coll`: what is asked for (options), the operations (coll_ops.c), how one is timed
- * (coll_time.c), a row and how it is written (coll_print.c), and the rates of this machine (coll_tune.c). */
+/* The parts of `weft bench coll`: what is asked for (options), the operations (coll_ops.c), how one
+ * is timed (coll_time.c), a row and how it is written (coll_print.c), and the rates of this machine
+ * (coll_tune.c). */
 #ifndef WEFT_CLI_BENCH_COLL_H
 #define WEFT_CLI_BENCH_COLL_H
 
@@ -86,11 +87,12 @@ weft_status coll_time_one(struct coll_bench *b, int op, size_t bytes, double *us
 /* coll_print.c */
 void coll_print_head(const struct coll_bench *b);
 void coll_print_row(const struct coll_bench *b, const struct coll_row *row);
-/* 10^9 bytes a second: of a broadcast and a sum at one what it has, of a reduction 2 (n - 1) / n times that (the bus),
- * of the others what leaves or reaches the busiest PE, gaps not counted. */
+/* 10^9 bytes a second: of a broadcast and a sum at one what it has, of a reduction 2 (n - 1) / n
+ * times that (the bus), of the others what leaves or reaches the busiest PE, gaps not counted. */
 double coll_gbps(int op, size_t bytes, int members, double us);
 
-/* coll_tune.c: measures this machine's rates, prints them beside those that are built in, and keeps them. */
+/* coll_tune.c: measures this machine's rates, prints them beside those that are built in, and keeps
+ * them. */
 weft_status coll_tune(struct coll_bench *b);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of `weft bench coll`: their buffers, how they are called, and what should come, made by one PE after
- * the other in the order of the team. Reductions are sums of floats that round, so that another order is seen; of bytes
- * where the size is not a multiple of four. The root is member 0. */
+/* The operations of `weft bench coll`: their buffers, how they are called, and what should come,
+ * made by one PE after the other in the order of the team. Reductions are sums of floats that
+ * round, so that another order is seen; of bytes where the size is not a multiple of four. The root
+ * is member 0. */
 #include "bench/coll.h"
 
 #include "tool/tool.h"
@@ -209,7 +210,8 @@ static size_t sent_bytes(int op, size_t bytes, int to)
     return op == COLL_OP_SKEWED && to != 0 ? bytes / SKEW : bytes;
 }
 
-/* Block `member` of what should be here: its elements, and between them what coll_spoil() leaves. */
+/* Block `member` of what should be here: its elements, and between them what coll_spoil()
+ * leaves. */
 static void make_wanted_strided(struct coll_bench *b, int member, size_t bytes)
 {
     size_t width = width_of(bytes), elements = bytes / width;
@@ -236,8 +238,8 @@ static void make_wanted(struct coll_bench *b, int op, size_t bytes)
                        sent_bytes(op, bytes, b->member));
 }
 
-/* Every block as large as the next, or those to member 0 larger: places are the same, so that the busiest GPU has as
- * many bytes to take as in a uniform exchange. */
+/* Every block as large as the next, or those to member 0 larger: places are the same, so that the
+ * busiest GPU has as many bytes to take as in a uniform exchange. */
 static weft_status make_counts(struct coll_bench *b, int op, size_t bytes)
 {
     size_t n = (size_t)b->members;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timing of one collective by one way: in a graph that is replayed, call by call on a stream, both by the stream's clock,
- * and called by the host. A repetition's time is that of the slowest member, the figure the median of the repetitions. */
+/* Timing of one collective by one way: in a graph that is replayed, call by call on a stream, both
+ * by the stream's clock, and called by the host. A repetition's time is that of the slowest member,
+ * the figure the median of the repetitions. */
 #include "bench/coll.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench coll --tune`: measures what ops/coll_choose.c reckons with, by collectives whose way and blocks are forced,
- * and keeps it. Each rate is got from one or two times; one that cannot be had here (a hand-on among two, a time that is
- * all beginning) is scaled from its neighbour or stays as it is built in, and the table says so. */
+/* `weft bench coll --tune`: measures what ops/coll_choose.c reckons with, by collectives whose way
+ * and blocks are forced, and keeps it. Each rate is got from one or two times; one that cannot be
+ * had here (a hand-on among two, a time that is all beginning) is scaled from its neighbour or
+ * stays as it is built in, and the table says so. */
 #include "bench/coll.h"
 
 #include "tool/tool.h"
@@ -64,8 +65,8 @@ static void beginnings(struct tuning *t)
                          : r->push_us * coll_rates_built_in.spread_us / coll_rates_built_in.push_us;
 }
 
-/* 10^9 bytes a second behind the beginning; `before`, an estimate, where the time is not clearly longer than that, since a
- * small difference of two times that scatter is no rate. */
+/* 10^9 bytes a second behind the beginning; `before`, an estimate, where the time is not clearly
+ * longer than that, since a small difference of two times that scatter is no rate. */
 static double rate(struct tuning *t, enum coll_rate which, size_t bytes, double us, double begin,
                    double before)
 {
@@ -151,7 +152,8 @@ static void engines(struct tuning *t)
     r->engines_gbps = rate(t, COLL_RATE_engines_gbps, t->large, large, us, r->engines_gbps);
 }
 
-/* The fewest blocks that are within 3 % of the best, of 1 MiB out of each PE: as many as there are shares in it. */
+/* The fewest blocks that are within 3 % of the best, of 1 MiB out of each PE: as many as there are
+ * shares in it. */
 static void shares(struct tuning *t)
 {
     double us[8], best = 0;

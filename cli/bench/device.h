@@ -31,8 +31,8 @@ weft_status device_finish(struct bench *bench, unsigned blocks, double *ns, uint
 /* Threads of a block in which one unit of the scope works alone. */
 unsigned device_unit_threads(const struct bench *bench);
 
-/* Fills own words with a pattern; finds out whether n bytes of own memory are those of the pattern from
- * byte `shift` of it on. Seeds differ by PE and purpose. */
+/* Fills own words with a pattern; finds out whether n bytes of own memory are those of the pattern
+ * from byte `shift` of it on. Seeds differ by PE and purpose. */
 weft_status device_fill(struct bench *bench, void *words, size_t bytes, uint64_t seed);
 weft_status device_holds(struct bench *bench, void *bytes, size_t n, size_t shift, uint64_t seed,
                          bool *right);

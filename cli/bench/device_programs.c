@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs do all of together, by kernels: an alltoall by one block, and the steps of the Jacobi
- * solver of examples/solver_device.c in both of its styles. */
+/* What programs do all of together, by kernels: an alltoall by one block, and the steps of the
+ * Jacobi solver of examples/solver_device.c in both of its styles. */
 #include "bench/device.h"
 
 #include "solver_device.h"

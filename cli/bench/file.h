@@ -51,8 +51,8 @@ double file_by_cufile(const struct file_point *point, char *why, size_t why_byte
 /* What cuFile may do, "" = it is not here. */
 const char *file_cufile_mode(void);
 
-/* Every method that is wanted, with the median of the repetitions; why[]: of what has failed, which is not tried again.
- * together: begun by all PEs of that team at once; NULL: by this one alone. */
+/* Every method that is wanted, with the median of the repetitions; why[]: of what has failed, which
+ * is not tried again. together: begun by all PEs of that team at once; NULL: by this one alone. */
 void file_measure(const struct file_options *options, const struct file_point *point,
                   weft_team *together, struct file_row *row, char (*why)[256]);
 
@@ -60,8 +60,8 @@ const char *file_method_name(int method);
 json_t *file_row_json(const struct file_point *point, const struct file_row *row);
 void file_json_print(json_t *object); /* a line; takes it over */
 
-/* A file of that many bytes without a name in the current folder: its descriptor, and a path by which it is found as
- * long as that is open; -1: said why not. */
+/* A file of that many bytes without a name in the current folder: its descriptor, and a path by
+ * which it is found as long as that is open; -1: said why not. */
 int file_make(uint64_t bytes, char *path, size_t path_bytes);
 
 /* Several PEs, each with a file in a folder of its own (file_several.c). */

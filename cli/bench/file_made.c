@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file that `weft bench file` makes where none is named: full of what no store can shorten, and without a name. */
+/* The file that `weft bench file` makes where none is named: full of what no store can shorten, and
+ * without a name. */
 #include "bench/file.h"
 
 #include <errno.h>
@@ -41,7 +42,8 @@ static int open_nameless(void)
     return fd;
 }
 
-/* Without a name, so that nothing is left of it whatever becomes of this process; fio finds it by *path too. */
+/* Without a name, so that nothing is left of it whatever becomes of this process; fio finds it by
+ * *path too. */
 int file_make(uint64_t bytes, char *path, size_t path_bytes)
 {
     int fd = open_nameless();

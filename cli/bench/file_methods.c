@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file moved once, by weft_file_read() and its relatives, by plain read and copy, and by fio as a child process
- * with the same requests under way. Only fio uses memory of its own: it copies to no target. */
+/* One file moved once, by weft_file_read() and its relatives, by plain read and copy, and by fio as
+ * a child process with the same requests under way. Only fio uses memory of its own: it copies to
+ * no target. */
 #include "bench/file.h"
 
 #include "tool/tool.h"
@@ -119,7 +120,8 @@ double file_by_weft(const struct file_point *point, char *why, size_t why_bytes)
 
 /* ------------------------------------------------------------------------------- read and copy */
 
-/* As programs do that know nothing better: a block into a buffer, by the page cache, then a copy. */
+/* As programs do that know nothing better: a block into a buffer, by the page cache, then a
+ * copy. */
 static bool plain_block(struct share *share, uint64_t at, char *memory)
 {
     const struct file_point *point = share->point;

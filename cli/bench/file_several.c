@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench file --folders`: a PE for each folder, and so perhaps for each disk and GPU, with a file of its own. Every
- * point is measured by each PE alone, one after another, and by all at once, so that it is seen what the disks, GPUs
- * and CPUs take from each other. PE 0 prints. */
+/* `weft bench file --folders`: a PE for each folder, and so perhaps for each disk and GPU, with a
+ * file of its own. Every point is measured by each PE alone, one after another, and by all at once,
+ * so that it is seen what the disks, GPUs and CPUs take from each other. PE 0 prints. */
 #include "bench/file.h"
 
 #include "tool/tool.h"
@@ -43,7 +43,7 @@ int file_several_enter(const struct file_options *options, int pe)
     return -1;
 }
 
-/* ------------------------------------------------------------------------------------- the parts */
+/* ------------------------------------------------------------------------------------ the parts */
 
 static weft_status tell(struct file_several *several)
 {
@@ -101,7 +101,7 @@ void file_several_close(struct file_several *several)
     free(several);
 }
 
-/* --------------------------------------------------------------------------------------- a point */
+/* -------------------------------------------------------------------------------------- a point */
 
 /* All PEs move as many bytes, and are ready when the last one is. */
 static struct file_row sum_of(const struct file_several *several, bool together)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path gda by itself: a put and its completion, and `weft bench gda --trace`, one put step by step from
- * the call in the kernel to the completion that the adapter writes. */
+/* Path gda by itself: a put and its completion, and `weft bench gda --trace`, one put step by step
+ * from the call in the kernel to the completion that the adapter writes. */
 #include "bench/device.h"
 #include "device/gda_kernels.h"
 
@@ -47,8 +47,8 @@ static const char *const step_names[STEPS] = {
     "doorbell rung", "turn passed", "done by the adapter", "completion seen",
 };
 
-/* What to add to the adapter's clock to have the device's: such that the fastest way there and the fastest
- * way back are equally long. 0 where both read one clock. */
+/* What to add to the adapter's clock to have the device's: such that the fastest way there and the
+ * fastest way back are equally long. 0 where both read one clock. */
 static double clock_offset(const struct bench *bench, const struct gda_trace *seen)
 {
     double there = 1e300, back = 1e300;

@@ -52,7 +52,8 @@ static double rate_max(const struct bench_point *point)
     return point->gbps > 0 ? point->gbps * point->us / point->us_min : NAN;
 }
 
-/* The points in order of their bytes, as a line of `value` with a band from `low` to `high`, and the floor. */
+/* The points in order of their bytes, as a line of `value` with a band from `low` to `high`, and
+ * the floor. */
 static void draw_points(FILE *to, const struct bench_point *points, int count, const char *title,
                         const char *unit, figure value, figure low, figure high, figure least)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small transfers between the host's memory and the GPU's: by the CPU through mappings (weft/map.h, and the host's
- * put and get), and by the driver, in one run. `src` and `dst` of a case are GPU memory; the host's side is of the
- * bench's own, plain and pinned. */
+/* Small transfers between the host's memory and the GPU's: by the CPU through mappings (weft/map.h,
+ * and the host's put and get), and by the driver, in one run. `src` and `dst` of a case are GPU
+ * memory; the host's side is of the bench's own, plain and pinned. */
 #include "bench/bench.h"
 
 #include "tool/gpu_copies.h"

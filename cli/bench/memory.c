@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A PE's own part of the memory that is measured, written and read by the host outside all timing.
- * Host memory is touched directly; GPU memory through put and get to and from this PE itself, with a
- * buffer in between. */
+ * Host memory is touched directly; GPU memory through put and get to and from this PE itself, with
+ * a buffer in between. */
 #include "bench/bench.h"
 
 #include "tool/tool.h"

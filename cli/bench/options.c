@@ -39,7 +39,8 @@ static const struct argp_option option_list[] = {
     {"pair", KEY_PAIR, "A,B", 0,
      "put, get, p, g, atomics, latency: PE A acts on PE B (0,1); with --paths also `all`", 0},
     {"paths", KEY_PATHS, "LIST", 0,
-     "the same over each of these paths, e.g. p2p,staged, in a job of its own; figures side by side",
+     "the same over each of these paths, e.g. p2p,staged, in a job of its own; figures side by "
+     "side",
      0},
     {"memory", KEY_MEMORY, "KIND", 0, "where the buffers lie: host, gpu (gpu on cuda, else host)",
      0},
@@ -238,12 +239,12 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
         .options = option_list,
         .parser = parse,
         .args_doc = "[NAME[,NAME...]]",
-        .doc =
-            "Measure the operations between the PEs of a job, beside what the bare machine does "
-            "in the same run. NAME is a benchmark of --list, a family (atomic, latency), "
-            "`all`, the default, or alone `evaluation` or `gda`. Starts the job itself, or uses the one that `weft run`, mpirun "
-            "or torchrun "
-            "started. Exit status 1 when data arrived wrong or the job failed."};
+        .doc = "Measure the operations between the PEs of a job, beside what the bare machine does "
+               "in the same run. NAME is a benchmark of --list, a family (atomic, latency), "
+               "`all`, the default, or alone `evaluation` or `gda`. Starts the job itself, or uses "
+               "the one that `weft run`, mpirun "
+               "or torchrun "
+               "started. Exit status 1 when data arrived wrong or the job failed."};
     *options = (struct bench_options){
         .to = -1,               /* 1, or 0 in a job of one */
         .memory = MEMORY_COUNT, /* not given; so are scope, target, ctas and threads */

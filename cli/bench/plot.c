@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plot.h: axes, bands, lines, dots and a legend; nothing that is loaded from elsewhere, no script. */
+/* plot.h: axes, bands, lines, dots and a legend; nothing that is loaded from elsewhere, no
+ * script. */
 #include "bench/plot.h"
 
 #include "bench/bench.h"
@@ -178,7 +179,8 @@ static const char style[] =
     "polyline.c8{stroke:var(--c8)}polyline.c9{stroke:var(--c9)}polyline.c10{stroke:var(--c10)}"
     "polyline.c11{stroke:var(--c11)}polyline.floor{stroke:var(--floor);stroke-dasharray:5 4}"
     "rect,.c0{fill:var(--line)}.c1{fill:var(--c1)}.c2{fill:var(--c2)}.c3{fill:var(--c3)}"
-    ".c4{fill:var(--c4)}.c5{fill:var(--c5)}.c6{fill:var(--c6)}.c7{fill:var(--c7)}.c8{fill:var(--c8)}"
+    ".c4{fill:var(--c4)}.c5{fill:var(--c5)}.c6{fill:var(--c6)}"
+    ".c7{fill:var(--c7)}.c8{fill:var(--c8)}"
     ".c9{fill:var(--c9)}.c10{fill:var(--c10)}.c11{fill:var(--c11)}polyline.value,polyline.floor"
     "{fill:none}.band{opacity:.2}.mark{stroke:var(--floor);stroke-width:2}"
     "table{border-collapse:collapse;font-variant-numeric:tabular-nums}"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plot as inline SVG, both axes logarithmic, for the pages that `weft bench --html` writes; and the head
- * of such a page. Knows nothing of benchmarks. */
+/* A plot as inline SVG, both axes logarithmic, for the pages that `weft bench --html` writes; and
+ * the head of such a page. Knows nothing of benchmarks. */
 #ifndef WEFT_CLI_BENCH_PLOT_H
 #define WEFT_CLI_BENCH_PLOT_H
 

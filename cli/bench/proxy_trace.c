@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench proxy --trace`: a put_signal and the quiet behind it, step by step, from the call in the
- * kernel through the proxy's thread and back. */
+/* `weft bench proxy --trace`: a put_signal and the quiet behind it, step by step, from the call in
+ * the kernel through the proxy's thread and back. */
 #include "tool/proxy_trace.h"
 #include "bench/device.h"
 #include "device/proxy_kernels.h"

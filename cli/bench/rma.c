@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put, get, p and g from the host, on host or GPU memory: `from` acts on `to`, operations back to back
- * on the same buffers, then one quiet. */
+/* put, get, p and g from the host, on host or GPU memory: `from` acts on `to`, operations back to
+ * back on the same buffers, then one quiet. */
 #include "bench/bench.h"
 
 /* p and g walk over this many words, as a program that writes an array does. */

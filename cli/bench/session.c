@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A benchmark's part in the job: joining it, a CPU of its own for each PE where the host is measured and
- * there are enough, the pair that is measured and its path. */
+/* A benchmark's part in the job: joining it, a CPU of its own for each PE where the host is
+ * measured and there are enough, the pair that is measured and its path. */
 #include "bench/bench.h"
 
 #include <sched.h>

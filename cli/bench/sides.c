@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sides.h: one job for each path, and the table of their figures. What a figure is and how it is taken
- * is not known here. */
+/* sides.h: one job for each path, and the table of their figures. What a figure is and how it is
+ * taken is not known here. */
 #include "bench/sides.h"
 
 #include "commands.h"

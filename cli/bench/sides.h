@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same benchmarks over several paths, one after another, each in a job of its own: what the jobs
- * printed, side by side. */
+/* The same benchmarks over several paths, one after another, each in a job of its own: what the
+ * jobs printed, side by side. */
 #ifndef WEFT_CLI_BENCH_SIDES_H
 #define WEFT_CLI_BENCH_SIDES_H
 
@@ -25,8 +25,8 @@ struct bench_sides {
  * WEFT_GDA_INITIATOR=cpu. */
 bool sides_parse(const char *list, struct bench_sides *sides);
 
-/* Runs `weft bench` with these arguments once for each path, in jobs of options->pes PEs, and adds what
- * they print to the rows of each side. What is no row goes to stderr. */
+/* Runs `weft bench` with these arguments once for each path, in jobs of options->pes PEs, and adds
+ * what they print to the rows of each side. What is no row goes to stderr. */
 void sides_measure(const struct bench_options *options, int argc, char **argv,
                    struct bench_sides *sides);
 

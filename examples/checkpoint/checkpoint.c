@@ -143,8 +143,8 @@ static uint64_t elements_of_piece(uint64_t element_bytes)
     return element_bytes < PIECE ? PIECE / element_bytes : 1;
 }
 
-/* Calls `each` for every piece of a file with so many writers, in their order; of one writer alone unless
- * `writer` is -1. */
+/* Calls `each` for every piece of a file with so many writers, in their order; of one writer alone
+ * unless `writer` is -1. */
 static bool for_pieces(struct work *work, int writers, int writer,
                        bool (*each)(struct work *work, const struct piece *piece, void *with),
                        void *with)
@@ -222,8 +222,8 @@ static void make_header(struct work *work, int count, uint64_t step)
     h->file_bytes = at;
 }
 
-/* CRC-32C, bit by bit: of the header and the table alone, which are small. The library's transfers bring
- * that of everything else. */
+/* CRC-32C, bit by bit: of the header and the table alone, which are small. The library's transfers
+ * bring that of everything else. */
 static uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
 {
     const unsigned char *at = data;
@@ -425,8 +425,8 @@ static bool is_whole(const struct work *work, const struct piece *piece, bool *a
     return piece->first >= first && end <= first + count;
 }
 
-/* A piece that another PE needs parts of as well: all of it is read, because its checksum is of all of
- * it, and the own part is copied. */
+/* A piece that another PE needs parts of as well: all of it is read, because its checksum is of all
+ * of it, and the own part is copied. */
 static bool read_cut(struct work *work, const struct piece *piece, uint64_t first, uint64_t last,
                      struct reading *r)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of arrays that are spread over the PEs of a job, in one file, from which a job of any other
- * number of PEs goes on. Knows nothing of what the arrays mean.
+/* Checkpoints of arrays that are spread over the PEs of a job, in one file, from which a job of any
+ * other number of PEs goes on. Knows nothing of what the arrays mean.
  *
- * An array has `elements` elements over the whole job, of which PE p holds those from elements * p / n to
- * elements * (p + 1) / n in symmetric memory, host or GPU.
+ * An array has `elements` elements over the whole job, of which PE p holds those from elements * p
+ * / n to elements * (p + 1) / n in symmetric memory, host or GPU.
  *
- * The file: a header, the checksums of all pieces, then the arrays one after the other in the order of their
- * indices, as if one PE had held them. A piece is what one PE has written at once: some PIECE bytes at most.
- * So whoever reads knows from the number of writers alone where pieces begin.
+ * The file: a header, the checksums of all pieces, then the arrays one after the other in the order
+ * of their indices, as if one PE had held them. A piece is what one PE has written at once: some
+ * PIECE bytes at most. So whoever reads knows from the number of writers alone where pieces begin.
  *
- * The file is whole at any time: a new one is written beside it (its name with .new), made safe from a loss
- * of power, and renamed. Whoever is killed meanwhile leaves the old one, and perhaps the .new, which the
- * next checkpoint writes anew. */
+ * The file is whole at any time: a new one is written beside it (its name with .new), made safe
+ * from a loss of power, and renamed. Whoever is killed meanwhile leaves the old one, and perhaps
+ * the .new, which the next checkpoint writes anew. */
 #ifndef EXAMPLES_CHECKPOINT_H
 #define EXAMPLES_CHECKPOINT_H
 
@@ -34,10 +34,10 @@ void checkpoint_range(const struct checkpoint_array *array, int pe, int n, uint6
 uint64_t checkpoint_most(const struct checkpoint_array *array, int n);
 
 /* Writes what the arrays hold after `step`, with what is in flight to them completed first; and
- * checkpoint_read() sets them, and *step, from a file. Collective over the job, with the same arguments.
- * Every PE gets the same status; checkpoint_error() is then the sentence of the lowest PE that failed.
- * What failed leaves the file as it was; the arrays, when reading, are then of no use.
- * Of checkpoint_read(): *found is 0, and all else untouched, where there is no such file. */
+ * checkpoint_read() sets them, and *step, from a file. Collective over the job, with the same
+ * arguments. Every PE gets the same status; checkpoint_error() is then the sentence of the lowest
+ * PE that failed. What failed leaves the file as it was; the arrays, when reading, are then of no
+ * use. Of checkpoint_read(): *found is 0, and all else untouched, where there is no such file. */
 weft_status checkpoint_write(weft_job *job, const char *path, uint64_t step,
                              const struct checkpoint_array *arrays, int count);
 weft_status checkpoint_read(weft_job *job, const char *path, uint64_t *step,

@@ -4,9 +4,10 @@
  *     weft run -n 3 ./checkpoint --steps 20 state.ckpt
  *     weft run -n 5 ./checkpoint --steps 50 state.ckpt      # from step 20 on
  *
- * Three arrays of unlike elements are spread over the PEs and changed in every step; every so often all of
- * them are written to the file (checkpoint.h). What an element is after a step depends on its index alone,
- * so the job knows at its end, and with --check at once, whether everything is as it must be. */
+ * Three arrays of unlike elements are spread over the PEs and changed in every step; every so often
+ * all of them are written to the file (checkpoint.h). What an element is after a step depends on
+ * its index alone, so the job knows at its end, and with --check at once, whether everything is as
+ * it must be. */
 #define EXAMPLE "checkpoint"
 #include "../arguments.h"
 #include "../check.h"
@@ -53,8 +54,8 @@ static void change(unsigned char *element, size_t bytes, uint64_t index, uint64_
         element[i] = (unsigned char)(element[i] * 5 + (by >> 8 * (i % 8)) + i);
 }
 
-/* Calls `each` for this PE's part of an array, chunk by chunk, in host memory; what it has changed goes
- * back where `changes`. */
+/* Calls `each` for this PE's part of an array, chunk by chunk, in host memory; what it has changed
+ * goes back where `changes`. */
 static weft_status for_chunks(struct state *s, struct checkpoint_array *array, bool changes,
                               uint64_t (*each)(struct state *s,
                                                const struct checkpoint_array *array, uint64_t first,
@@ -209,16 +210,17 @@ static int work(struct state *s, const struct options *options)
 
 static int usage(FILE *to)
 {
-    fputs(
-        "usage: checkpoint [option ...] FILE\n"
-        "  --steps N      go on until step N (default 20)\n"
-        "  --every N      write FILE after every N steps, and at the end (default 10)\n"
-        "  --elements N   elements of the largest of three arrays (default 1000003)\n"
-        "  --gpu          keep them in GPU memory\n"
-        "  --check        only look whether FILE is as it must be\n"
-        "  --die N        PE 0 kills itself in the second checkpoint: 1 when the new file is open,\n"
-        "                 2 in the midst of writing, 3 written, 4 with its header, 5 safe, 6 renamed\n",
-        to);
+    fputs("usage: checkpoint [option ...] FILE\n"
+          "  --steps N      go on until step N (default 20)\n"
+          "  --every N      write FILE after every N steps, and at the end (default 10)\n"
+          "  --elements N   elements of the largest of three arrays (default 1000003)\n"
+          "  --gpu          keep them in GPU memory\n"
+          "  --check        only look whether FILE is as it must be\n"
+          "  --die N        PE 0 kills itself in the second checkpoint: 1 when the new file is "
+          "open,\n"
+          "                 2 in the midst of writing, 3 written, 4 with its header, 5 safe, 6 "
+          "renamed\n",
+          to);
     return to == stdout ? 0 : 2;
 }
 

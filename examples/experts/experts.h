@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a mixture of experts is here: its sizes, who has which expert, what tokens, gradients and experts hold, and the
- * layout of a row. One text for kernels and for the serial reference, which agree in every bit: sums of products are made
- * by fmaf() in a stated order, so that no compiler chooses what to fuse. */
+/* What a mixture of experts is here: its sizes, who has which expert, what tokens, gradients and
+ * experts hold, and the layout of a row. One text for kernels and for the serial reference, which
+ * agree in every bit: sums of products are made by fmaf() in a stated order, so that no compiler
+ * chooses what to fuse. */
 #ifndef EXAMPLES_EXPERTS_EXPERTS_H
 #define EXAMPLES_EXPERTS_EXPERTS_H
 
@@ -71,7 +72,8 @@ WEFT_DEVICE uint16_t to_bf16(float value)
 
 enum what { TOKEN, GRADIENT, EXPERT }; /* of a token; of its result; an expert's factors */
 
-/* From -1 to 1, of eight bits, large and small, so that sums of a few products round: another order would be seen. */
+/* From -1 to 1, of eight bits, large and small, so that sums of a few products round: another order
+ * would be seen. */
 WEFT_DEVICE uint16_t number(const shape *s, uint32_t what, uint64_t row, uint32_t column)
 {
     uint64_t bits = spread(spread(s->seed * 8 + what) ^ (row << 20 | column));
@@ -114,8 +116,8 @@ WEFT_DEVICE float raw_weight(const shape *s, uint64_t token, uint32_t k)
 
 /* ---------------------------------------------------------------------------------------- rows */
 
-/* What a PE sends to another is rows: an entry for each of the token's experts and, from row_head() on, the numbers. On the
- * way back the entries hold the gradients of the weights. */
+/* What a PE sends to another is rows: an entry for each of the token's experts and, from row_head()
+ * on, the numbers. On the way back the entries hold the gradients of the weights. */
 typedef struct entry {
     int32_t expert; /* of all PEs */
     float weight;
@@ -136,7 +138,8 @@ WEFT_DEVICE size_t block_bytes(const shape *s)
     return s->capacity * row_bytes(s);
 }
 
-/* Tokens are parted in their order: part p has those from first_token(p) to before first_token(p + 1). */
+/* Tokens are parted in their order: part p has those from first_token(p) to before first_token(p +
+ * 1). */
 enum { PARTS_MOST = 4 };
 
 WEFT_DEVICE uint32_t first_token(const shape *s, uint32_t part)

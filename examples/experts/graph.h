@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A CUDA graph of what is put on a stream, by the driver itself: nothing else of the program is bound to CUDA. */
+/* A CUDA graph of what is put on a stream, by the driver itself: nothing else of the program is
+ * bound to CUDA. */
 #ifndef EXAMPLES_EXPERTS_GRAPH_H
 #define EXAMPLES_EXPERTS_GRAPH_H
 
@@ -13,7 +14,8 @@ struct graph;
 struct graph *graph_open(void);
 void graph_close(struct graph *graph);
 
-/* What is put on the stream between the two is kept, and not carried out. False: the driver refused. */
+/* What is put on the stream between the two is kept, and not carried out. False: the driver
+ * refused. */
 bool graph_capture(struct graph *graph, weft_stream stream);
 bool graph_captured(struct graph *graph, weft_stream stream);
 

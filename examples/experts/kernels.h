@@ -15,14 +15,14 @@ typedef struct buffers {
     int32_t *owner;   /* of each of them, the PE that has it */
     float *dweight;
     int32_t *place; /* of each token at each PE: its row, -1: it does not go there */
-    uint32_t *
-        sent; /* to each PE, PARTS_MOST words: rows of the parts up to this one, whether there is room or not */
-    uint32_t *come;    /* the same, from each PE */
+    uint32_t *sent; /* to each PE, PARTS_MOST words: rows of the parts up to this one, whether there
+                       is room or not */
+    uint32_t *come; /* the same, from each PE */
     uint16_t *factors; /* of the own experts */
     float *dfactors;
-    uint32_t *list,
-        *listed; /* of each own expert the rows that have it (block * capacity + row), and how many */
-    char *out;   /* blocks of results, which go back */
+    uint32_t *list, *listed; /* of each own expert the rows that have it (block * capacity + row),
+                                and how many */
+    char *out;               /* blocks of results, which go back */
     char *in, *in_dy, *back; /* that come: tokens, gradients, results */
 } buffers;
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of a mixture of experts, one source for GPUs and for CPU threads. How many rows come from whom comes with
- * them: no host learns of it. Places and sums have an order of their own, whoever comes first. */
+/* The kernels of a mixture of experts, one source for GPUs and for CPU threads. How many rows come
+ * from whom comes with them: no host learns of it. Places and sums have an order of their own,
+ * whoever comes first. */
 #include <weft_device.h>
 
 #include "kernels.h"
 
-#define FOR_ALL(i, n)     for (size_t i = weft_dev_grid_rank(); i < (n); i += weft_dev_grid_threads())
+/* clang-format off */
+#define FOR_ALL(i, n) for (size_t i = weft_dev_grid_rank(); i < (n); i += weft_dev_grid_threads())
+/* clang-format on */
 #define FOR_BLOCKS(i, n)  for (size_t i = weft_dev_block_x(); i < (n); i += weft_dev_grid_dim_x())
 #define FOR_THREADS(i, n) for (size_t i = weft_dev_thread_x(); i < (n); i += weft_dev_block_dim_x())
 
@@ -16,7 +19,8 @@ typedef struct quad {
 
 enum { IN_QUAD = sizeof(quad) / sizeof(uint16_t) };
 
-/* Adds what `weight` makes of eight numbers and as many factors; factors NULL: of the numbers as they are. */
+/* Adds what `weight` makes of eight numbers and as many factors; factors NULL: of the numbers as
+ * they are. */
 WEFT_DEVICE void add_quad(float *sums, quad numbers, const quad *factors, float weight)
 {
     quad by = {0, 0};
@@ -88,8 +92,8 @@ WEFT_DEVICE uint32_t among(struct own own, int32_t expert)
     return (uint32_t)expert - own.first;
 }
 
-/* Behind the last put of a kernel. The barrier that follows on the stream completes stores; what goes to a PE by another
- * path has to be waited for here. */
+/* Behind the last put of a kernel. The barrier that follows on the stream completes stores; what
+ * goes to a PE by another path has to be waited for here. */
 WEFT_DEVICE void finish_puts(const buffers *b, const shape *s)
 {
     int far = 0;
@@ -197,8 +201,9 @@ WEFT_KERNEL(place_kernel, (buffers, b), (shape, s))
     }
 }
 
-/* Tokens, or gradients, from where they are to where they are wanted, to each PE that has an expert of the token once;
- * and how many they are. What has no place is not put anywhere: layer_check() tells. */
+/* Tokens, or gradients, from where they are to where they are wanted, to each PE that has an expert
+ * of the token once; and how many they are. What has no place is not put anywhere: layer_check()
+ * tells. */
 WEFT_KERNEL(send_kernel, (buffers, b), (const uint16_t *, from), (char *, to), (shape, s))
 {
     size_t head = row_head(&s), bytes = s.hidden * sizeof(uint16_t);
@@ -220,7 +225,8 @@ WEFT_KERNEL(send_kernel, (buffers, b), (const uint16_t *, from), (char *, to), (
 
 /* ------------------------------------------------------------------------------------- experts */
 
-/* What a PE's experts make of the numbers of a row, in the order of the token's choice, to where it goes back from. */
+/* What a PE's experts make of the numbers of a row, in the order of the token's choice, to where it
+ * goes back from. */
 WEFT_DEVICE void apply(const buffers *b, const shape *s, const entry *entries, const char *numbers,
                        char *to)
 {
@@ -293,7 +299,8 @@ WEFT_KERNEL(sum_kernel, (buffers, b), (uint16_t *, to), (uint32_t, part), (shape
 
 /* ------------------------------------------------------------------------------------ backward */
 
-/* The gradient of a weight: what the expert makes of the token, times the gradient of the result, by LANES lanes. */
+/* The gradient of a weight: what the expert makes of the token, times the gradient of the result,
+ * by LANES lanes. */
 WEFT_DEVICE void dot(const uint16_t *x, const uint16_t *dy, const uint16_t *factors,
                      uint32_t hidden, float *lanes)
 {
@@ -306,7 +313,8 @@ WEFT_DEVICE void dot(const uint16_t *x, const uint16_t *dy, const uint16_t *fact
     }
 }
 
-/* Of each row: the gradient of the token as far as this PE's experts make it, and of its weights. */
+/* Of each row: the gradient of the token as far as this PE's experts make it, and of its
+ * weights. */
 WEFT_KERNEL(expert_back_kernel, (buffers, b), (shape, s))
 {
     WEFT_SHARED(float, lanes, [LANES]);
@@ -367,7 +375,8 @@ WEFT_DEVICE int row_has(const buffers *b, const shape *s, size_t i, struct own o
     return 0;
 }
 
-/* Which rows have an expert, a block for each of them: in the order of the PEs, and of their tokens. */
+/* Which rows have an expert, a block for each of them: in the order of the PEs, and of their
+ * tokens. */
 WEFT_KERNEL(list_kernel, (buffers, b), (shape, s))
 {
     WEFT_SHARED(uint32_t, counted, [THREADS_MOST]);

@@ -151,8 +151,9 @@ static weft_status end(struct layer *l, enum phase phase, bool timed)
     return timed ? weft_event_record(l->ended[phase], l->stream) : WEFT_OK;
 }
 
-/* Rows go straight to where they are wanted, and a barrier ends that. It is all the order there is: who puts into a block has met
- * its owner since that one last read it, at the barrier of the exchange the other way. */
+/* Rows go straight to where they are wanted, and a barrier ends that. It is all the order there is:
+ * who puts into a block has met its owner since that one last read it, at the barrier of the
+ * exchange the other way. */
 static weft_status meet(struct layer *l)
 {
     return weft_barrier_on_stream(weft_team_world(l->job), l->stream);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dispatch and combine of a mixture of experts, forward and backward, over all PEs of a job.
  *
- *     weft run -n 4 ./experts                                  # 256 tokens of each PE, 4 of 32 experts
- *     weft run -n 4 ./experts --tokens 4096 --hidden 7168 --experts 256 --top 8
- *     weft run -n 3 ./experts --routing one --capacity 100     # all tokens to the same experts: too many
+ *     weft run -n 4 ./experts                                  # 256 tokens of each PE, 4 of 32
+ * experts weft run -n 4 ./experts --tokens 4096 --hidden 7168 --experts 256 --top 8 weft run -n 3
+ * ./experts --routing one --capacity 100     # all tokens to the same experts: too many
  *
- * Every run compares what came out with a serial loop, bit for bit, and prints how fast tokens went over the links. */
+ * Every run compares what came out with a serial loop, bit for bit, and prints how fast tokens went
+ * over the links. */
 #define EXAMPLE "experts"
 #include "../arguments.h"
 #include "../check.h"
@@ -181,8 +182,8 @@ static void refused(struct run *r, const char *what)
 
 enum replayed { REPLAY_DISPATCH, REPLAY_BOTH, REPLAY_ALL, REPLAYED };
 
-/* Microseconds of a replay: the slowest PE's mean. What the host does not wait for it cannot hurry, so all are launched at
- * once. */
+/* Microseconds of a replay: the slowest PE's mean. What the host does not wait for it cannot hurry,
+ * so all are launched at once. */
 static double replay(struct run *r, struct graph *graph, enum replayed what)
 {
     enum { REPLAYS = 20 };
@@ -213,7 +214,8 @@ static double replay(struct run *r, struct graph *graph, enum replayed what)
     return over_all(r, WEFT_MAX, 1e-3 * (double)ns / REPLAYS);
 }
 
-/* The forward pass as a graph: the counts are made anew by each replay, and nobody waits for a host. */
+/* The forward pass as a graph: the counts are made anew by each replay, and nobody waits for a
+ * host. */
 static void replay_all(struct run *r)
 {
     double us[REPLAYED];
@@ -232,7 +234,8 @@ static void replay_all(struct run *r)
     }
     if (speaks(r))
         printf(
-            "replayed from a graph: dispatch %.1f us, combine %.1f us, both with the experts %.1f us\n",
+            "replayed from a graph: dispatch %.1f us, combine %.1f us, both with the experts %.1f "
+            "us\n",
             us[REPLAY_DISPATCH], us[REPLAY_BOTH] - us[REPLAY_DISPATCH], us[REPLAY_ALL]);
     compare(r, false, "results of the graph are");
 }
@@ -278,20 +281,21 @@ static int prepare_and_run(struct run *r)
 
 static int usage(FILE *to)
 {
-    fputs(
-        "usage: experts [option ...]\n"
-        "  --tokens N     of each PE (default 256)\n"
-        "  --hidden N     bf16 numbers of a token, a multiple of 8 (default 256)\n"
-        "  --experts N    of all PEs (default 32)\n"
-        "  --top N        experts that a token goes to (default 4)\n"
-        "  --capacity N   tokens that a PE takes from each other at once (default: all of them)\n"
-        "  --parts N      1 to 4: results come back in so many, one while another is added up (default: as\n"
-        "                 many as suit the size)\n"
-        "  --routing HOW  uniform, skewed or one: all tokens to the same experts (default uniform)\n"
-        "  --steps N      forward and backward passes (default 5)\n"
-        "  --seed N       of tokens, experts and routing (default 1)\n"
-        "  --no-check     do not compare with a serial loop\n",
-        to);
+    fputs("usage: experts [option ...]\n"
+          "  --tokens N     of each PE (default 256)\n"
+          "  --hidden N     bf16 numbers of a token, a multiple of 8 (default 256)\n"
+          "  --experts N    of all PEs (default 32)\n"
+          "  --top N        experts that a token goes to (default 4)\n"
+          "  --capacity N   tokens that a PE takes from each other at once (default: all of them)\n"
+          "  --parts N      1 to 4: results come back in so many, one while another is added up "
+          "(default: as\n"
+          "                 many as suit the size)\n"
+          "  --routing HOW  uniform, skewed or one: all tokens to the same experts (default "
+          "uniform)\n"
+          "  --steps N      forward and backward passes (default 5)\n"
+          "  --seed N       of tokens, experts and routing (default 1)\n"
+          "  --no-check     do not compare with a serial loop\n",
+          to);
     return to == stdout ? 0 : 2;
 }
 

@@ -5,8 +5,9 @@
 
 #include "layer.h"
 
-/* Whether every bit that this PE has is what it should be: results, gradients of its tokens and of their weights, and of
- * its experts; else says on stderr what is not. backward: the gradients too. */
+/* Whether every bit that this PE has is what it should be: results, gradients of its tokens and of
+ * their weights, and of its experts; else says on stderr what is not. backward: the gradients
+ * too. */
 bool reference_agrees(weft_job *job, const shape *s, const struct layer *layer, bool backward);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names: an all-to-all written with block puts and a barrier, the same by the collective of
- * a block, and the same on a stream; the three must agree. */
+/* NVSHMEM's names: an all-to-all written with block puts and a barrier, the same by the collective
+ * of a block, and the same on a stream; the three must agree. */
 #include <nvshmem.h>
 #include <nvshmemx.h>
 

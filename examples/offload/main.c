@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trains a model whose layers take more memory than it may have: parameters and optimizer state are in a
- * file, and pass through a few slots of memory. The next layer is read and the last one written back while
- * kernels compute with another.
+/* Trains a model whose layers take more memory than it may have: parameters and optimizer state are
+ * in a file, and pass through a few slots of memory. The next layer is read and the last one
+ * written back while kernels compute with another.
  *
  *     ./offload --memory 4M model.bin                # 12 layers of 0.8 MB each
  *     ./offload --memory 4M model.bin                # goes on where that stopped
- *     ./offload --in-memory other.bin                # the same, to compare: cmp model.bin other.bin
- *     weft run -n 2 ./offload --memory 4M model.bin  # each PE has half of every layer, and of the samples
+ *     ./offload --in-memory other.bin                # the same, to compare: cmp model.bin
+ * other.bin weft run -n 2 ./offload --memory 4M model.bin  # each PE has half of every layer, and
+ * of the samples
  *
- * The result is, bit for bit, that of the run with everything in memory by as many PEs. What limits it is told: samples
- * and bytes of the file a second, and how much of the file's time was hidden behind computing.
- * Source of the idea: S. Rajbhandari et al., "ZeRO-Infinity: Breaking the GPU Memory Wall for Extreme Scale
- * Deep Learning", SC 2021. */
+ * The result is, bit for bit, that of the run with everything in memory by as many PEs. What limits
+ * it is told: samples and bytes of the file a second, and how much of the file's time was hidden
+ * behind computing. Source of the idea: S. Rajbhandari et al., "ZeRO-Infinity: Breaking the GPU
+ * Memory Wall for Extreme Scale Deep Learning", SC 2021. */
 #define EXAMPLE "offload"
 #include "../arguments.h"
 #include "../check.h"
@@ -73,7 +74,8 @@ static weft_status compute(struct training *t, uint32_t visit, float *block, uin
     return status;
 }
 
-/* Kernels with the layer of a visit, and meanwhile transfers of others. False: a transfer failed. */
+/* Kernels with the layer of a visit, and meanwhile transfers of others. False: a transfer
+ * failed. */
 static bool make_visit(struct training *t, uint32_t visit, uint64_t step)
 {
     uint64_t ns;
@@ -90,8 +92,8 @@ static bool make_visit(struct training *t, uint32_t visit, uint64_t step)
     return begun && store_give(t->store, visit);
 }
 
-/* What the transfers of a step take with nothing to compute: the second time, when memory and file have been
- * touched. */
+/* What the transfers of a step take with nothing to compute: the second time, when memory and file
+ * have been touched. */
 static bool move_alone(struct training *t, uint64_t *ns)
 {
     for (int round = 0; round < 2; round++) {
@@ -257,7 +259,8 @@ static bool make_parts(struct options *o, uint32_t pes, uint32_t me)
     return share_memory(o);
 }
 
-/* The host heap has room for all that is asked of it, however many PEs there are, without a word of the user. */
+/* The host heap has room for all that is asked of it, however many PEs there are, without a word of
+ * the user. */
 static size_t heap_bytes(const struct options *o)
 {
     uint64_t part = model_part_bytes(&o->shape), layers = MODEL_PARTS * part * o->shape.layers;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of model.h, one source for GPUs and for CPU threads. A thread finds whole sums, from the first
- * element to the last: no atomics, no order that depends on who comes first. */
+/* The kernels of model.h, one source for GPUs and for CPU threads. A thread finds whole sums, from
+ * the first element to the last: no atomics, no order that depends on who comes first. */
 #include <weft_device.h>
 
 #include "model.h"
@@ -103,8 +103,8 @@ WEFT_KERNEL(error_kernel, (const float *, input), (const float *, output), (floa
     }
 }
 
-/* What of the gradient goes through relu. It was open where the output is more than the input; where it
- * added too little to be seen in a float, its gradient counts as none. */
+/* What of the gradient goes through relu. It was open where the output is more than the input;
+ * where it added too little to be seen in a float, its gradient counts as none. */
 WEFT_KERNEL(open_kernel, (const float *, x), (const float *, y), (const float *, gradient),
             (float *, through), (size_t, n))
 {
@@ -144,7 +144,8 @@ WEFT_DEVICE float gradient_of(size_t i, const float *x, const float *through, ui
     return gradient;
 }
 
-/* Source: D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, algorithm 1. */
+/* Source: D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015,
+ * algorithm 1. */
 WEFT_DEVICE void adam_step(float *value, float *first, float *second, float gradient, adam a)
 {
     *first = a.beta1 * *first + (1.0f - a.beta1) * gradient;
@@ -170,7 +171,8 @@ WEFT_KERNEL(gradient_kernel, (float *, gradients), (const float *, x), (const fl
         gradients[i] = gradient_of(i, x, through, width, batch);
 }
 
-/* Adam's step of `count` parameters by the sum of what each PE has found for them, `each` floats apart. */
+/* Adam's step of `count` parameters by the sum of what each PE has found for them, `each` floats
+ * apart. */
 WEFT_KERNEL(update_share_kernel, (float *, block), (const float *, inbox), (size_t, each),
             (size_t, count), (uint32_t, pes), (adam, a))
 {

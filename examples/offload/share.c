@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See share.h. A PE's puts into the others' memory stand behind a barrier that all streams have reached, so that all have
- * done with what was there before, and in front of one that tells all that they have come. */
+/* See share.h. A PE's puts into the others' memory stand behind a barrier that all streams have
+ * reached, so that all have done with what was there before, and in front of one that tells all
+ * that they have come. */
 #include "share.h"
 
 #include <stdlib.h>

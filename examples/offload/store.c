@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layers of store.h.
  *
- * A slot of memory holds a layer, or its parameters alone. Which layer gives way to another is decided by
- * what is known of the future: the one that is needed last (L. A. Belady, "A study of replacement algorithms
- * for a virtual-storage computer", 1966).
+ * A slot of memory holds a layer, or its parameters alone. Which layer gives way to another is
+ * decided by what is known of the future: the one that is needed last (L. A. Belady, "A study of
+ * replacement algorithms for a virtual-storage computer", 1966).
  *
- * Why a layer is never read while it is out of date: it is changed in its slot alone, its write begins as
- * soon as that has happened, and the slot is given to another layer only after that write has ended. So
- * whoever reads it from the file, having found no slot that has it, begins after its last write.
+ * Why a layer is never read while it is out of date: it is changed in its slot alone, its write
+ * begins as soon as that has happened, and the slot is given to another layer only after that write
+ * has ended. So whoever reads it from the file, having found no slot that has it, begins after its
+ * last write.
  *
- * The file says that it is open while it is being changed. A run that was killed leaves it so, and then
- * layers of different steps may stand in it. */
+ * The file says that it is open while it is being changed. A run that was killed leaves it so, and
+ * then layers of different steps may stand in it. */
 #include "store.h"
 
 #include <inttypes.h>
@@ -176,8 +177,8 @@ static bool settle(struct store *store, struct slot *slot)
     return well(weft_file_quiet(slot->file));
 }
 
-/* Where the parts `from` to `to` of a slot's layer, this PE's share of each, are in memory and in the file: one range
- * where it has all of them. */
+/* Where the parts `from` to `to` of a slot's layer, this PE's share of each, are in memory and in
+ * the file: one range where it has all of them. */
 static size_t list_parts(const struct store *store, const struct slot *slot, uint32_t from,
                          uint32_t to, weft_file_part *list)
 {
@@ -228,8 +229,8 @@ static bool write_layer(struct store *store, struct slot *slot)
     return begun && (!store->wish.one_by_one || settle(store, slot));
 }
 
-/* Sees to it that the layer of a visit is there or on its way, while `now` is computed. *waits: it has to
- * give way to a layer that is needed before it. */
+/* Sees to it that the layer of a visit is there or on its way, while `now` is computed. *waits: it
+ * has to give way to a layer that is needed before it. */
 static bool bring(struct store *store, uint32_t now, uint32_t ahead, bool *waits)
 {
     uint32_t visit = (now + ahead) % (2 * store->shape.layers), free_for = 0;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of the model, one source for GPUs and for CPU threads. A thread finds whole sums, from the first element to
- * the last: no atomics, no order that depends on who comes first or on how many there are. */
+/* The kernels of the model, one source for GPUs and for CPU threads. A thread finds whole sums,
+ * from the first element to the last: no atomics, no order that depends on who comes first or on
+ * how many there are. */
 #include <weft_device.h>
 
 #include "kernels.h"
 
 #include <math.h>
 
-/* Rows and columns of a product that a thread finds at once: what it loads is used for all of them. */
+/* Rows and columns of a product that a thread finds at once: what it loads is used for all of
+ * them. */
 enum { TILE = 4 };
 
 #define FOR_ALL(i, n) for (size_t i = weft_dev_grid_rank(); i < (n); i += weft_dev_grid_threads())
@@ -31,8 +33,8 @@ WEFT_KERNEL(init_kernel, (float *, values), (size_t, n), (uint64_t, seed), (size
     }
 }
 
-/* A sequence of the text for each of the batch, from a place that (seed, step, micro-batch, sequence) give: in ids the
- * characters, and behind all of them those that come next. */
+/* A sequence of the text for each of the batch, from a place that (seed, step, micro-batch,
+ * sequence) give: in ids the characters, and behind all of them those that come next. */
 WEFT_KERNEL(sample_kernel, (tokens, from), (uint32_t *, ids), (model_shape, s))
 {
     uint32_t rows = s.batch * s.context;
@@ -81,8 +83,9 @@ WEFT_KERNEL(norm_kernel, (const float *, x), (const float *, gain), (float *, y)
     }
 }
 
-/* A tile of a product: sum[r][c] = the sum over k of a(row + r, k) b(k, column + c), where a(i, k) is a[i * ai + k * ak],
- * b(k, j) is b[k * bk + j * bj]. Beyond the last row and column, the last. */
+/* A tile of a product: sum[r][c] = the sum over k of a(row + r, k) b(k, column + c), where a(i, k)
+ * is a[i * ai + k * ak], b(k, j) is b[k * bk + j * bj]. Beyond the last row and column, the
+ * last. */
 WEFT_DEVICE void tile_of(float sum[TILE][TILE], const float *a, size_t ai, size_t ak,
                          const float *b, size_t bk, size_t bj, uint32_t rows, uint32_t columns,
                          uint32_t inner)
@@ -173,8 +176,9 @@ WEFT_KERNEL(below_kernel, (const float *, dy), (const float *, w), (const float 
     }
 }
 
-/* Attention of one place and head: `shares` of the places up to it, which are one together, and the sum of their values
- * by these. A row of qkv has the query of every head, then the keys, then the values. */
+/* Attention of one place and head: `shares` of the places up to it, which are one together, and the
+ * sum of their values by these. A row of qkv has the query of every head, then the keys, then the
+ * values. */
 WEFT_KERNEL(attend_kernel, (const float *, qkv), (float *, shares), (float *, out),
             (model_shape, s))
 {
@@ -282,8 +286,8 @@ WEFT_KERNEL(loss_kernel, (float *, logits), (const uint32_t *, ids), (float *, l
     }
 }
 
-/* Sums over all rows are found in parts of some rows each, and then of these: many threads have work, and which they are
- * changes nothing. */
+/* Sums over all rows are found in parts of some rows each, and then of these: many threads have
+ * work, and which they are changes nothing. */
 WEFT_DEVICE uint32_t end_of(size_t part, uint32_t rows)
 {
     return part + 1 < parts_of(rows) ? (uint32_t)(part + 1) * PART_ROWS : rows;

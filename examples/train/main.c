@@ -2,14 +2,15 @@
 /* Trains a small transformer that learns what character comes next in a text, on all PEs of a job.
  *
  *     ./train LICENSE                                  # one PE
- *     weft run -n 4 ./train LICENSE                    # four, which share the micro-batches of every step
- *     weft run -n 4 ./train --shard --check LICENSE    # each updates a part; PE 0 does all again alone, and compares
- *     weft run -n 2 ./train --save state LICENSE
- *     weft run -n 4 ./train --resume state LICENSE     # goes on, with another number of PEs
+ *     weft run -n 4 ./train LICENSE                    # four, which share the micro-batches of
+ * every step weft run -n 4 ./train --shard --check LICENSE    # each updates a part; PE 0 does all
+ * again alone, and compares weft run -n 2 ./train --save state LICENSE weft run -n 4 ./train
+ * --resume state LICENSE     # goes on, with another number of PEs
  *
- * Gradients are added up in buckets while the backward pass finds the next ones. The parameters are, bit for bit, the
- * same for every number of PEs, with and without --shard, for every --bucket, and after --resume: see parallel.h. The
- * bits of a GPU are not those of a CPU: their exponential functions differ, and GPUs fuse products with sums. */
+ * Gradients are added up in buckets while the backward pass finds the next ones. The parameters
+ * are, bit for bit, the same for every number of PEs, with and without --shard, for every --bucket,
+ * and after --resume: see parallel.h. The bits of a GPU are not those of a CPU: their exponential
+ * functions differ, and GPUs fuse products with sums. */
 #define EXAMPLE "train"
 #include "../arguments.h"
 #include "../check.h"
@@ -273,7 +274,8 @@ static int usage(FILE *to)
         "  --save FILE    put parameters and the optimizer's state there when all steps are done\n"
         "  --resume FILE  go on from there, by as many PEs as you like\n"
         "  --check        PE 0 does all again alone, and compares bit for bit\n"
-        "  --say N        print N characters that the model finds likely behind the text's first ones\n"
+        "  --say N        print N characters that the model finds likely behind the text's first "
+        "ones\n"
         "  --blocks N     of a kernel (default: as many as suit the target)\n",
         to);
     return to == stdout ? 0 : 2;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See parallel.h. The compute stream has the model's kernels, the talk stream the exchanges and the updates. A bucket
- * goes to the talk stream when its gradients are there (`filled`); the kernels that next read its parameters, or write
- * its gradients, wait until that has done with it (`done`). */
+/* See parallel.h. The compute stream has the model's kernels, the talk stream the exchanges and the
+ * updates. A bucket goes to the talk stream when its gradients are there (`filled`); the kernels
+ * that next read its parameters, or write its gradients, wait until that has done with it
+ * (`done`). */
 #include "parallel.h"
 #include "spans.h"
 
@@ -29,8 +30,8 @@ struct parallel {
     size_t floats, each; /* parameters; of a bucket, a multiple of the PEs */
 
     float *values, *gradients;
-    float *sums
-        [2]; /* of one round, and of the next: that one is read while that of the next comes in */
+    float *sums[2]; /* of one round, and of the next: that one is read while that of the next comes
+                       in */
     float *first, *second,
         *own;       /* with shares: of the own share of every bucket, one behind the other */
     double *losses; /* of each micro-batch: own ones, then all */
@@ -62,7 +63,8 @@ static size_t padded_floats(const model_shape *shape, const struct parallel_wish
     return round_up(model_floats(shape), bucket_floats(shape, wish, pes));
 }
 
-/* The last bucket is less than a whole one; each PE's share of it has a line at most that is not needed. */
+/* The last bucket is less than a whole one; each PE's share of it has a line at most that is not
+ * needed. */
 size_t parallel_bytes(const model_shape *shape, const struct parallel_wish *wish)
 {
     enum { PES = 4096 };
@@ -168,7 +170,8 @@ weft_status parallel_destroy(struct parallel *p)
 
 /* ------------------------------------------------------------------------------- waits */
 
-/* The compute stream behind what the talk stream does with the buckets from `begin` to before `end`. */
+/* The compute stream behind what the talk stream does with the buckets from `begin` to before
+ * `end`. */
 static weft_status wait_for(struct parallel *p, uint32_t begin, uint32_t end)
 {
     TRY(spans_begin(&p->waits, p->compute));
@@ -177,7 +180,8 @@ static weft_status wait_for(struct parallel *p, uint32_t begin, uint32_t end)
     return spans_end(&p->waits, p->compute);
 }
 
-/* Parameters are as the last step left them when a step's first round comes to them; later ones find them so. */
+/* Parameters are as the last step left them when a step's first round comes to them; later ones
+ * find them so. */
 static weft_status wanted(void *with, size_t first, size_t end)
 {
     struct parallel *p = with;
@@ -352,8 +356,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The second time, when all has been touched. Sums come from gradients that nobody needs, and what is given is what
- * the others have. */
+/* The second time, when all has been touched. Sums come from gradients that nobody needs, and what
+ * is given is what the others have. */
 weft_status parallel_alone(struct parallel *p, uint64_t *ns)
 {
     for (int time = 0; time < 2; time++) {

@@ -40,7 +40,8 @@ static void print(const struct text *text, uint8_t id)
     putchar(letter >= ' ' || letter == '\n' || letter == '\t' ? letter : '?');
 }
 
-/* `seen`: the characters so far, of which the model sees the last; then `logits`. Both in the host heap. */
+/* `seen`: the characters so far, of which the model sees the last; then `logits`. Both in the host
+ * heap. */
 static void go_on(weft_job *job, const model_shape *shape, const struct text *text,
                   struct model *model, weft_stream stream, const float *values, uint64_t n,
                   uint8_t *seen, float *logits)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a stream was at something, added up over a run: an event at the beginning of each time, and one at its end. */
+/* How long a stream was at something, added up over a run: an event at the beginning of each time,
+ * and one at its end. */
 #ifndef EXAMPLES_TRAIN_SPANS_H
 #define EXAMPLES_TRAIN_SPANS_H
 

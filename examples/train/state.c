@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See state.h. Every PE writes, and reads, the part of each array that the checkpoint's order gives it; what it has read
- * it gives to all. */
+/* See state.h. Every PE writes, and reads, the part of each array that the checkpoint's order gives
+ * it; what it has read it gives to all. */
 #include "state.h"
 #include "../check.h"
 #include "../checkpoint/checkpoint.h"

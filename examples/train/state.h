@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training's state in a file, from which any number of PEs goes on: parameters and moments, as checkpoints of the
- * checkpoint example. */
+/* A training's state in a file, from which any number of PEs goes on: parameters and moments, as
+ * checkpoints of the checkpoint example. */
 #ifndef EXAMPLES_TRAIN_STATE_H
 #define EXAMPLES_TRAIN_STATE_H
 

@@ -4,11 +4,12 @@
  * Where its frames go, the best first:
  *   userptr  the driver writes into blocks of the job's host heap, which is pinned for the GPU
  *   mmap     the driver's own buffers, mapped here and registered, so that the GPU reads them
- *   copy     the driver's own buffers, copied by the CPU into the host heap: where neither can be had
+ *   copy     the driver's own buffers, copied by the CPU into the host heap: where neither can be
+ * had
  *
- * Before a buffer goes to the driver marks are written into some rows of it; a mark that is still there
- * when it comes back tells that the frame was not written whole.
- * Source: Linux media documentation, part 2, "Video for Linux API". */
+ * Before a buffer goes to the driver marks are written into some rows of it; a mark that is still
+ * there when it comes back tells that the frame was not written whole. Source: Linux media
+ * documentation, part 2, "Video for Linux API". */
 #include "frame.h"
 
 #include <errno.h>
@@ -60,8 +61,8 @@ static int ask(const struct camera *camera, unsigned long request, void *argumen
 
 /* ------------------------------------------------------------------------------- formats */
 
-/* Where brightness begins in a row, the bytes from pixel to pixel, and whether planes of colour, half as
- * many rows, stand behind. Of RGB green counts as brightness. */
+/* Where brightness begins in a row, the bytes from pixel to pixel, and whether planes of colour,
+ * half as many rows, stand behind. Of RGB green counts as brightness. */
 static const struct format {
     uint32_t fourcc, luma, step;
     bool chroma;
@@ -187,7 +188,8 @@ static bool set_format(struct camera *camera, const struct source_wish *wish)
 
 /* ------------------------------------------------------------------------------- buffers */
 
-/* The place of mark i: the beginning or the end of a row, by turns. NULL where rows are too short. */
+/* The place of mark i: the beginning or the end of a row, by turns. NULL where rows are too
+ * short. */
 static unsigned char *mark_place(const struct camera *camera, unsigned char *data, uint32_t i)
 {
     const struct picture *p = &camera->source.picture;
@@ -491,8 +493,8 @@ static const char *fault_of(const struct camera *camera, const struct v4l2_buffe
     return NULL;
 }
 
-/* The time of capture, where the driver tells it by the clock that we have. A time that has not come yet
- * is none: some drivers tell when the frame is due. */
+/* The time of capture, where the driver tells it by the clock that we have. A time that has not
+ * come yet is none: some drivers tell when the frame is due. */
 static uint64_t captured(struct camera *camera, const struct v4l2_buffer *from)
 {
     char *moment = camera->source.moment;

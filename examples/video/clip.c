@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A clip: frames in a file of the format YUV4MPEG2 (.y4m), which ffmpeg and mplayer write and play, read
- * straight into memory that kernels read. A clip of clip_make() says of each frame its number and its
- * checksum, in the comment that the format allows there: "FRAME XWEFT=17:8f03...". So frames that are
- * missing, or are not as they were made, are seen. */
+/* A clip: frames in a file of the format YUV4MPEG2 (.y4m), which ffmpeg and mplayer write and play,
+ * read straight into memory that kernels read. A clip of clip_make() says of each frame its number
+ * and its checksum, in the comment that the format allows there: "FRAME XWEFT=17:8f03...". So
+ * frames that are missing, or are not as they were made, are seen. */
 #include "frame.h"
 
 #include <errno.h>

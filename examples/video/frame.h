@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A frame in memory, how its picture lies there, and where frames come from: a camera (camera.c) or a
- * clip in a file (clip.c). Knows nothing of kernels. */
+/* A frame in memory, how its picture lies there, and where frames come from: a camera (camera.c) or
+ * a clip in a file (clip.c). Knows nothing of kernels. */
 #ifndef EXAMPLES_VIDEO_FRAME_H
 #define EXAMPLES_VIDEO_FRAME_H
 
@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-/* Where the brightness of each pixel lies: the byte of pixel (x, y) is luma + y * stride + x * step. */
+/* Where the brightness of each pixel lies: the byte of pixel (x, y) is luma + y * stride + x *
+ * step. */
 struct picture {
     char format[16]; /* as the user knows it: "YUYV", "C420" */
     uint32_t width, height;
@@ -66,14 +67,16 @@ struct source {
 struct source *camera_open(const char *path, const struct source_wish *wish);
 struct source *clip_open(const char *path, const struct source_wish *wish);
 
-/* Writes a moving picture of `frames` frames, each with its number and checksum. False, with a sentence. */
+/* Writes a moving picture of `frames` frames, each with its number and checksum. False, with a
+ * sentence. */
 bool clip_make(const char *path, uint32_t width, uint32_t height, uint32_t frames);
 
-/* `bytes` of the job's host heap, page by page, which kernels of the target read. NULL with a sentence. */
+/* `bytes` of the job's host heap, page by page, which kernels of the target read. NULL with a
+ * sentence. */
 void *frame_memory(weft_job *job, size_t bytes);
 
-/* The checksum by which frames are compared: each 8 bytes with their place in it, so that it tells when
- * parts of two frames, or two parts of one, have changed places. Found by the CPU. */
+/* The checksum by which frames are compared: each 8 bytes with their place in it, so that it tells
+ * when parts of two frames, or two parts of one, have changed places. Found by the CPU. */
 uint64_t checksum_of(const unsigned char *data, size_t bytes);
 
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel's look at a frame: its checksum and how many of its pixels have each brightness, read straight
- * from where the capture device has put them. */
+/* A kernel's look at a frame: its checksum and how many of its pixels have each brightness, read
+ * straight from where the capture device has put them. */
 #ifndef EXAMPLES_VIDEO_LOOK_H
 #define EXAMPLES_VIDEO_LOOK_H
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of look.h, one source for GPUs and for CPU threads. Each byte of a frame is read once, since
- * on a GPU every read crosses PCIe; the result goes to pinned memory, so that nobody has to copy it. */
+/* The kernel of look.h, one source for GPUs and for CPU threads. Each byte of a frame is read once,
+ * since on a GPU every read crosses PCIe; the result goes to pinned memory, so that nobody has to
+ * copy it. */
 #include <weft_device.h>
 
 #include "look.h"
 
-/* What a frame adds up to while blocks work on it, in memory of the device. The last block leaves zeros. */
+/* What a frame adds up to while blocks work on it, in memory of the device. The last block leaves
+ * zeros. */
 typedef struct look_sums {
     uint64_t checksum;
     uint32_t blocks_done;
@@ -50,7 +52,8 @@ WEFT_DEVICE void run_add(run *r, uint32_t brightness)
     r->length++;
 }
 
-/* The pixels among the `bytes` bytes at offset `at` of the frame; data are those bytes in two words. */
+/* The pixels among the `bytes` bytes at offset `at` of the frame; data are those bytes in two
+ * words. */
 WEFT_DEVICE void count_pixels(const struct picture *p, uint64_t at, uint64_t lo, uint64_t hi,
                               unsigned bytes, run *r)
 {
@@ -137,8 +140,8 @@ WEFT_KERNEL(look_kernel, (struct picture, picture), (const unsigned char *, data
     weft_dev_sync_block();
     if (me == 0) {
         weft_dev_atomic_add_u64(&sums->checksum, checksum[0], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-        /* Pairs with itself in the other blocks: releases what this block has added (the sync put the
-         * other threads' part before it), and acquires what the blocks before have. */
+        /* Pairs with itself in the other blocks: releases what this block has added (the sync put
+         * the other threads' part before it), and acquires what the blocks before have. */
         is_last[0] = weft_dev_atomic_add_u32(&sums->blocks_done, 1, WEFT_ORDER_ACQ_REL,
                                              WEFT_SCOPE_GPU) == weft_dev_grid_blocks() - 1;
     }

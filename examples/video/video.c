@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of a camera, or of a clip, looked at by kernels where the capture device has put them: in pinned
- * host memory that the GPU reads. No copy lies between the camera and the kernel.
+/* Frames of a camera, or of a clip, looked at by kernels where the capture device has put them: in
+ * pinned host memory that the GPU reads. No copy lies between the camera and the kernel.
  *
  *     ./video                            # the camera /dev/video0
  *     ./video --make clip.y4m && ./video clip.y4m
  *
  * Each frame is checked: it must not have changed while the kernel read it (the CPU finds the same
- * checksum afterwards), it must be whole, and no number may be missing. Told are the latency from the
- * capture to the end of the kernel, and the frames per second. */
+ * checksum afterwards), it must be whole, and no number may be missing. Told are the latency from
+ * the capture to the end of the kernel, and the frames per second. */
 #include "../check.h"
 #include "frame.h"
 #include "look.h"
@@ -225,7 +225,8 @@ static int capture(weft_job *job, const struct options *options, struct source *
 static int usage(FILE *to)
 {
     fputs(
-        "usage: video [option ...] [CAMERA | CLIP.y4m]    (neither: /dev/video0; -: a clip by the standard input)\n"
+        "usage: video [option ...] [CAMERA | CLIP.y4m]    (neither: /dev/video0; -: a clip by the "
+        "standard input)\n"
         "  --frames N      so many frames (default: all of a clip, 120 of a camera)\n"
         "  --size WxH      ask the camera for frames of that size; with --make, make them so\n"
         "  --format NAME   ask the camera for pixels of that format: YUYV, UYVY, NV12, YU12,\n"

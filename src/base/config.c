@@ -29,7 +29,8 @@ static struct value values[CONFIG_COUNT];
 static bool values_read;
 static pthread_mutex_t values_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Digits with an optional fraction. Not strtod(), which reads the decimal point of the program's locale. */
+/* Digits with an optional fraction. Not strtod(), which reads the decimal point of the program's
+ * locale. */
 static double parse_decimal(const char *text, const char **end)
 {
     double number = 0, weight = 1;

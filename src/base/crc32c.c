@@ -59,8 +59,9 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
 }
 
 /* --------------------------------------------------------------------------------------- join
- * A byte of zeros takes the state through a linear map over the field of two elements; so many bytes take it
- * through a power of that map, by squaring: the bits of the length say which squares are multiplied. */
+ * A byte of zeros takes the state through a linear map over the field of two elements; so many
+ * bytes take it through a power of that map, by squaring: the bits of the length say which squares
+ * are multiplied. */
 
 static uint32_t apply(const uint32_t map[32], uint32_t vector)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC-32C (Castagnoli), as iSCSI, ext4 and NVMe use it: reflected, initial value and final exclusive-or
- * 0xffffffff. Source: RFC 3720, section 12.1 and B.4. */
+/* CRC-32C (Castagnoli), as iSCSI, ext4 and NVMe use it: reflected, initial value and final
+ * exclusive-or 0xffffffff. Source: RFC 3720, section 12.1 and B.4. */
 #ifndef WEFT_BASE_CRC32C_H
 #define WEFT_BASE_CRC32C_H
 
@@ -10,8 +10,8 @@
 /* Of the bytes behind those whose CRC is `crc`; 0 of none. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
 
-/* What so many bytes behind others do to the CRC of those. Zeroed at first; kept, it spares the work when the next
- * length is the same. */
+/* What so many bytes behind others do to the CRC of those. Zeroed at first; kept, it spares the
+ * work when the next length is the same. */
 struct crc32c_shift {
     uint64_t bytes;
     uint32_t map[32];

@@ -13,8 +13,8 @@
 
 enum { PAUSE_MS = 10000, FIRST_BYTES = 64 << 10 };
 
-/* Bytes read, 0 at the end, -1: errno. A pipe that nobody has opened for writing yet reads as ended, so it is
- * waited for first. */
+/* Bytes read, 0 at the end, -1: errno. A pipe that nobody has opened for writing yet reads as
+ * ended, so it is waited for first. */
 static ssize_t read_some(int fd, char *to, size_t bytes)
 {
     for (;;) {
@@ -58,7 +58,8 @@ weft_status base_read_file(const char *path, size_t most, char **text, size_t *b
 {
     *text = NULL;
     *bytes = 0;
-    /* Without O_NONBLOCK the open itself would wait for a writer of a named pipe, without any limit. */
+    /* Without O_NONBLOCK the open itself would wait for a writer of a named pipe, without any
+     * limit. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return base_fail(WEFT_ERR_SYSTEM, "open %s: %s", path, strerror(errno));

@@ -15,7 +15,8 @@
 weft_status base_fail(weft_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
-/* The calling thread's sentence; "WEFT_ERR_RANGE"; "out of range ...". weft_last_error() and relatives. */
+/* The calling thread's sentence; "WEFT_ERR_RANGE"; "out of range ...". weft_last_error() and
+ * relatives. */
 const char *base_last_error(void);
 const char *base_status_name(weft_status status);
 const char *base_status_text(weft_status status);
@@ -24,13 +25,13 @@ const char *base_status_text(weft_status status);
 weft_status base_fail_context(weft_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
-/* WEFT_OK, or WEFT_ERR_ARGUMENT when `given` has bits that are not in `known`; the sentence names them.
- * what: "weft_alloc: hints". */
+/* WEFT_OK, or WEFT_ERR_ARGUMENT when `given` has bits that are not in `known`; the sentence names
+ * them. what: "weft_alloc: hints". */
 weft_status base_check_bits(const char *what, unsigned long given, unsigned long known);
 
 /* For a structure of the caller's that begins with its size. WEFT_ERR_ARGUMENT: the size is below
- * `least`, or absurd, or the structure is larger than the `known` bytes and has something other than 0
- * behind them, which would be ignored. what: "weft_init: attr". */
+ * `least`, or absurd, or the structure is larger than the `known` bytes and has something other
+ * than 0 behind them, which would be ignored. what: "weft_init: attr". */
 weft_status base_check_size(const char *what, const void *given, size_t least, size_t known);
 
 /* The exit status of a process that ends the job with `code`: 0 only for 0 itself, although the

@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-/* Copies the text. What does not fit ends behind its last whole word that does, with " ..." as the sign of it.
- * `to` may be the text itself. */
+/* Copies the text. What does not fit ends behind its last whole word that does, with " ..." as the
+ * sign of it. `to` may be the text itself. */
 void base_shorten(char *to, size_t bytes, const char *text);
 
 #endif

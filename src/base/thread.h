@@ -5,7 +5,8 @@
 
 #include <pthread.h>
 
-/* pthread_create() of a thread that takes no signal: those are for the program's threads. Returns its error. */
+/* pthread_create() of a thread that takes no signal: those are for the program's threads. Returns
+ * its error. */
 int thread_start(pthread_t *thread, void *(*run)(void *argument), void *argument);
 
 #endif

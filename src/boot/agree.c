@@ -14,7 +14,8 @@ struct account {
     char sentence[SENTENCE_BYTES];
 };
 
-/* What PEs have agreed on within something else they agree on is that of the PE that it names already: "PE 1 on b: ..." */
+/* What PEs have agreed on within something else they agree on is that of the PE that it names
+ * already: "PE 1 on b: ..." */
 static const char *whose(const char *sentence, int npes, int *pe)
 {
     int number = -1, behind = 0;

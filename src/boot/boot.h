@@ -33,8 +33,8 @@ struct boot_ops {
     /* Tells everybody who can hear it that the job ends with `code` (weft_abort). */
     void (*abort)(struct boot *boot, int code, const char *sentence);
 
-    /* Tells everybody who can hear it why this PE cannot go on, before it leaves: else they would find
-     * out only that it has left. `sentence` may be the last error. */
+    /* Tells everybody who can hear it why this PE cannot go on, before it leaves: else they would
+     * find out only that it has left. `sentence` may be the last error. */
     void (*fail)(struct boot *boot, weft_status why, const char *sentence);
 
     /* Polled now and then by waiting PEs: WEFT_OK, or why the job must end (a PE died and how, or
@@ -68,7 +68,8 @@ struct boot {
  * WORLD_SIZE; else a job of one PE) and meets the others. group: PEs as threads, else NULL. */
 weft_status boot_open(struct boot **boot, weft_group *group, int group_pe);
 
-/* The same, where the program says who this PE is and where the others are (weft_unique_id_get()). */
+/* The same, where the program says who this PE is and where the others are
+ * (weft_unique_id_get()). */
 weft_status boot_open_id(struct boot **boot, const weft_unique_id *id, int pe, int npes);
 
 /* `weft run`, or a launcher that speaks PMIx, has started this process. */

@@ -61,8 +61,8 @@ static void end_all(struct member *member, weft_status why, const char *sentence
         wire_post(&member->inbox, FRAME_FAILED, why, copy, strlen(copy), -1);
 }
 
-/* Why the connection between `other` and `here` is no more. A process that ends closes it; a machine
- * that is cut off does not, and the kernel gives up after a time (rendezvous_tune()). */
+/* Why the connection between `other` and `here` is no more. A process that ends closes it; a
+ * machine that is cut off does not, and the kernel gives up after a time (rendezvous_tune()). */
 static void describe_loss(const struct member *member, int other, int here, int error, char *text,
                           size_t size)
 {

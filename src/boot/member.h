@@ -31,11 +31,12 @@ struct member {
     char sentence[HUB_MOST_SENTENCE + 80];
 };
 
-/* Member 0 is the hub. wires: allocated by the caller, taken over, also when this fails: for the hub
- * one per member, for the others one, to the hub. */
+/* Member 0 is the hub. wires: allocated by the caller, taken over, also when this fails: for the
+ * hub one per member, for the others one, to the hub. */
 weft_status member_init(struct member *member, int n, int me, const int *pes, struct wire *wires);
 
-/* Where not all members have come, those that have are told why and the wires are closed and freed. */
+/* Where not all members have come, those that have are told why and the wires are closed and
+ * freed. */
 void member_refuse(struct wire *wires, int n, weft_status why);
 
 /* The hub is `weft run`, at the other end of `fd`, which stays open after member_close(). */

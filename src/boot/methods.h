@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of this room: one opener per method of starting, and the few things that all of
- * them need. Not for other rooms; those include boot.h. */
+/* Shared by the files of this room: one opener per method of starting, and the few things that all
+ * of them need. Not for other rooms; those include boot.h. */
 #ifndef WEFT_BOOT_METHODS_H
 #define WEFT_BOOT_METHODS_H
 
@@ -53,8 +53,8 @@ struct boot_limit {
 
 struct boot_limit boot_limit_start(void);
 
-/* The lesser of WEFT_BOOT_LIMIT and WEFT_WAIT_LIMIT: for PEs that look for each other. BOOT_LIMIT_NAMES
- * is for sentences. */
+/* The lesser of WEFT_BOOT_LIMIT and WEFT_WAIT_LIMIT: for PEs that look for each other.
+ * BOOT_LIMIT_NAMES is for sentences. */
 struct boot_limit boot_limit_join(void);
 #define BOOT_LIMIT_NAMES "WEFT_BOOT_LIMIT (or WEFT_WAIT_LIMIT where that is less)"
 

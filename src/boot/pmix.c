@@ -2,8 +2,9 @@
 /* PEs started by a launcher that speaks PMIx (mpirun of Open MPI, srun --mpi=pmix, prterun). PMIx
  * carries the first exchanges: a fence of it costs much more than an exchange among PEs that are
  * connected, and it does not tell of a PE's end. So the PEs of one node then connect over AF_UNIX;
- * those of several nodes over TCP, by a unique id that PE 0 hands over here. Where they cannot reach
- * each other so, PMIx goes on carrying the exchanges, and that is said. Only standard keys are used. */
+ * those of several nodes over TCP, by a unique id that PE 0 hands over here. Where they cannot
+ * reach each other so, PMIx goes on carrying the exchanges, and that is said. Only standard keys
+ * are used. */
 #include "driver/pmix.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -29,8 +30,8 @@ struct pmix_boot {
     bool opening;  /* the PEs still look for each other: WEFT_BOOT_LIMIT */
 };
 
-/* A process that finalizes PMIx and begins anew confuses its server (the fence of another PE may find
- * it gone), so the connection lasts until the process ends, for every job that it joins. */
+/* A process that finalizes PMIx and begins anew confuses its server (the fence of another PE may
+ * find it gone), so the connection lasts until the process ends, for every job that it joins. */
 static struct {
     pthread_mutex_t lock;
     const struct pmix_driver *pmix; /* NULL: not connected */
@@ -53,8 +54,8 @@ static weft_status pmix_fail(const struct pmix_boot *made, const char *call, pmi
 
 /* ------------------------------------------------------------------------------------- answers */
 
-/* Of a call that may never return, shared with the thread that waits for it; the last of the two to let
- * go frees it. */
+/* Of a call that may never return, shared with the thread that waits for it; the last of the two to
+ * let go frees it. */
 struct answer {
     pthread_mutex_t lock;
     pthread_cond_t moved;
@@ -440,8 +441,8 @@ bool boot_pmix_known(void)
     return getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK");
 }
 
-/* At the process's end. Not after a failure: the launcher shall see that this PE did not end well. A
- * child that was forked has no connection of its own. */
+/* At the process's end. Not after a failure: the launcher shall see that this PE did not end well.
+ * A child that was forked has no connection of its own. */
 static void disconnect(void)
 {
     if (connection.clean && connection.process == getpid())

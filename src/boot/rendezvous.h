@@ -34,8 +34,8 @@ struct rendezvous_address {
 enum { RENDEZVOUS_SECONDS = 5 };
 
 /* The hub: accepts at the listening socket until every member has come. wires: n of them, zeroed;
- * fd is -1 at wires[0], and, when this fails, at those that have not come: the others are to be told
- * why. The listening socket stays the caller's. */
+ * fd is -1 at wires[0], and, when this fails, at those that have not come: the others are to be
+ * told why. The listening socket stays the caller's. */
 weft_status rendezvous_accept(const struct rendezvous *rendezvous, int listening,
                               struct wire *wires);
 

@@ -68,8 +68,8 @@ struct search {
 
 /* A machine that is cut off or without power closes no connection. The kernels ask each other
  * whether they are still there, and call a silent one dead after half of WEFT_WAIT_LIMIT, at most a
- * minute. What is stopped or busy still has a kernel that answers. All fails on AF_UNIX, where it is
- * not needed. */
+ * minute. What is stopped or busy still has a kernel that answers. All fails on AF_UNIX, where it
+ * is not needed. */
 void rendezvous_tune(int fd)
 {
     enum { LEAST_MS = 2000, MOST_MS = 60000 };
@@ -90,7 +90,7 @@ void rendezvous_tune(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof dead_ms); /* of what was sent */
 }
 
-/* ------------------------------------------------------------------------------------ one address */
+/* ---------------------------------------------------------------------------------- one address */
 
 static void start(struct search *search, struct attempt *attempt, uint64_t now)
 {
@@ -230,7 +230,7 @@ static enum answer step(struct search *search, struct attempt *attempt, bool rea
     return answer;
 }
 
-/* ---------------------------------------------------------------------------------- all addresses */
+/* -------------------------------------------------------------------------------- all addresses */
 
 /* Starts what is due, and returns for how long to wait at most. */
 static int start_due(struct search *search)

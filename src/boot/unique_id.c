@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A unique id: where PE 0 of a job will listen, and the secret that its PEs prove to each other, in 128
- * bytes that the program hands to them. Knows nothing of how it does so. */
+/* A unique id: where PE 0 of a job will listen, and the secret that its PEs prove to each other, in
+ * 128 bytes that the program hands to them. Knows nothing of how it does so. */
 #include "boot/unique_id.h"
 
 #include "base/status.h"

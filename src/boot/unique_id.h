@@ -13,8 +13,8 @@ weft_status unique_id_make(weft_unique_id *id);
 /* It was made by unique_id_make(), and is whole. */
 bool unique_id_good(const weft_unique_id *id);
 
-/* Of a good one: where PE 0 listens (returns how many addresses), and the secret; *keyed: false where
- * there is none. */
+/* Of a good one: where PE 0 listens (returns how many addresses), and the secret; *keyed: false
+ * where there is none. */
 int unique_id_read(const weft_unique_id *id, struct rendezvous_address *addresses, int most,
                    uint8_t secret[UNIQUE_ID_SECRET_BYTES], bool *keyed);
 int unique_id_port(const weft_unique_id *id);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames over one connected stream socket (TCP or AF_UNIX), received and sent without waiting. With
- * a key every frame carries a tag over its place in the stream and its contents, so that nothing can
- * be put into, taken out of or changed in a connection after its start. Knows nothing of what frames
- * mean. */
+ * a key every frame carries a tag over its place in the stream and its contents, so that nothing
+ * can be put into, taken out of or changed in a connection after its start. Knows nothing of what
+ * frames mean. */
 #ifndef WEFT_BOOT_WIRE_H
 #define WEFT_BOOT_WIRE_H
 

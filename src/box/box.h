@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(id, name): what a PE can be in the middle of. The history lists, in order, the calls in which PEs
- * meet, fences and quiets that had something to wait for, and waits that took long. Calls on one other
- * PE (PUT to SIGNAL) are too quick and too many for that: they are counted, by context and path, and
- * the last of each is kept with its count. */
+/* X(id, name): what a PE can be in the middle of. The history lists, in order, the calls in which
+ * PEs meet, fences and quiets that had something to wait for, and waits that took long. Calls on
+ * one other PE (PUT to SIGNAL) are too quick and too many for that: they are counted, by context
+ * and path, and the last of each is kept with its count. */
 #define BOX_OPERATIONS(X)                                                                          \
     X(NONE, "nothing")                                                                             \
     X(WAIT, "wait_until")                                                                          \
@@ -69,7 +69,8 @@ enum {
     BOX_BYTES = 64 * 1024,
 };
 
-/* In place of a weft_cmp: a path waits for its request number `expected`, 0: for whatever is under way. */
+/* In place of a weft_cmp: a path waits for its request number `expected`, 0: for whatever is under
+ * way. */
 enum { BOX_COMPARE_REQUEST = 256, BOX_COMPARE_CALLS };
 
 /* One operation in progress. Written only when a wait has become slow. */
@@ -103,7 +104,8 @@ struct box_counters {
     uint64_t reserved;
 };
 
-/* What a thread of the proxy does with the operations that device code gave it. Written by it alone. */
+/* What a thread of the proxy does with the operations that device code gave it. Written by it
+ * alone. */
 struct box_proxy {
     _Atomic uint64_t carried;   /* operations carried out; 0 and `since_ns` 0: nothing came to it */
     _Atomic uint64_t completed; /* of them, complete at every PE */

@@ -56,8 +56,8 @@ static bool hmac_by_sodium(const void *key, size_t key_bytes, const void *messag
            loaded.update(&state, message, message_bytes) == 0 && loaded.final(&state, mac) == 0;
 }
 
-/* OpenSSL 3 makes its state at the first call, and a call that finds no memory for it crashes instead of
- * failing; this one tells. */
+/* OpenSSL 3 makes its state at the first call, and a call that finds no memory for it crashes
+ * instead of failing; this one tells. */
 static bool openssl_is_ready(void *library)
 {
     typedef void *get_context(void);

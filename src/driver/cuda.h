@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA driver as a table of functions, loaded at the first need. The declarations are our own
  * and hold only what is used, so that no CUDA header is needed to build; names and values are those
- * of the driver API (not to be included together with <cuda.h>). tests/unit/test_cuda_abi.c compares
- * them with <cuda.h> where that is found. Knows nothing of PEs and segments. */
+ * of the driver API (not to be included together with <cuda.h>). tests/unit/test_cuda_abi.c
+ * compares them with <cuda.h> where that is found. Knows nothing of PEs and segments. */
 #ifndef WEFT_DRIVER_CUDA_H
 #define WEFT_DRIVER_CUDA_H
 
@@ -351,9 +351,9 @@ weft_status cuda_fail(const struct cuda *cuda, CUresult result, const char *form
 /* -------------------------------------------------------------------------- tests of faults */
 
 /* Makes the k-th use (1 = the next) of the function `field` ("MemCreate") return `result` instead
- * of being called, in every table that is opened from now on; k = 0 only counts. One plan at a time;
- * called again, it counts anew. NULL: no faults in tables opened from now on. False when there is no
- * such function. */
+ * of being called, in every table that is opened from now on; k = 0 only counts. One plan at a
+ * time; called again, it counts anew. NULL: no faults in tables opened from now on. False when
+ * there is no such function. */
 bool cuda_fault_plan(const char *field, unsigned k, CUresult result);
 
 /* Uses of the planned function since the plan was made. */

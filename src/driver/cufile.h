@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's library of GPUDirect Storage (libcufile.so.0), loaded at run time. The declarations are our own; handles
- * are one word each. Source: GDS cuFile API Reference, and of its parameters the chapter on setting them. */
+/* NVIDIA's library of GPUDirect Storage (libcufile.so.0), loaded at run time. The declarations are
+ * our own; handles are one word each. Source: GDS cuFile API Reference, and of its parameters the
+ * chapter on setting them. */
 #ifndef WEFT_DRIVER_CUFILE_H
 #define WEFT_DRIVER_CUFILE_H
 
@@ -11,8 +12,8 @@
 
 #include <weft.h>
 
-/* `error` 0 is success; from CUFILE_FIRST_ERROR on it is the library's own, whose calls that move bytes give it
- * negative; `cuda` goes with CUFILE_ERROR_CUDA. */
+/* `error` 0 is success; from CUFILE_FIRST_ERROR on it is the library's own, whose calls that move
+ * bytes give it negative; `cuda` goes with CUFILE_ERROR_CUDA. */
 struct cufile_error {
     int error, cuda;
 };

@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the program does on a signal is its own affair. Libraries that libfabric is linked to (PSM) take SIGTERM,
- * SIGINT and those of crashes as soon as they are loaded, and end the process with status 1. */
+/* What the program does on a signal is its own affair. Libraries that libfabric is linked to (PSM)
+ * take SIGTERM, SIGINT and those of crashes as soon as they are loaded, and end the process with
+ * status 1. */
 struct dispositions {
     struct sigaction of[NSIG];
     bool known[NSIG];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading a foreign library at run time into a table of function pointers. Each library is
- * optional: when it is absent, the sentence says what was tried. Knows nothing of what the libraries
- * do. */
+ * optional: when it is absent, the sentence says what was tried. Knows nothing of what the
+ * libraries do. */
 #ifndef WEFT_DRIVER_DRIVER_H
 #define WEFT_DRIVER_DRIVER_H
 
@@ -26,8 +26,8 @@ struct driver_library {
 
 /* Opens the first of `names` that is there and fills `table`. *handle is for driver_unload().
  * WEFT_ERR_UNSUPPORTED: no such library (each name with the loader's reason), or it lacks a symbol
- * (which one, in which file). The table is all zeros then, and nothing stays loaded. What the program does on a
- * signal stays as it was. */
+ * (which one, in which file). The table is all zeros then, and nothing stays loaded. What the
+ * program does on a signal stays as it was. */
 weft_status driver_load(const struct driver_library *library, void *table, size_t table_bytes,
                         void **handle);
 

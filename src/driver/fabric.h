@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libfabric as a table of functions, loaded at run time. Its types come from its headers, where they
- * are found at build time (WEFT_HAVE_FABRIC); built without them, fabric_open() says so. What the
- * headers define inline (posting, polling) goes through the provider's own operations and needs no entry.
- * Knows nothing of PEs. */
+/* libfabric as a table of functions, loaded at run time. Its types come from its headers, where
+ * they are found at build time (WEFT_HAVE_FABRIC); built without them, fabric_open() says so. What
+ * the headers define inline (posting, polling) goes through the provider's own operations and needs
+ * no entry. Knows nothing of PEs. */
 #ifndef WEFT_DRIVER_FABRIC_H
 #define WEFT_DRIVER_FABRIC_H
 
@@ -41,8 +41,8 @@ struct fabric {
 #endif
 
 /* Loads it at the first call; it stays loaded, because threads of its providers may still run.
- * WEFT_ERR_UNSUPPORTED: no library, a symbol is missing, or built without the headers; the sentence says
- * which. */
+ * WEFT_ERR_UNSUPPORTED: no library, a symbol is missing, or built without the headers; the sentence
+ * says which. */
 weft_status fabric_open(const struct fabric **fabric);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GDRCopy's library (libgdrapi.so.2), which maps GPU memory by a kernel module of its own, gdrdrv; loaded at run
- * time. The declarations are our own; handles are one word each. Source: gdrapi.h of GDRCopy 2.x. */
+/* GDRCopy's library (libgdrapi.so.2), which maps GPU memory by a kernel module of its own, gdrdrv;
+ * loaded at run time. The declarations are our own; handles are one word each. Source: gdrapi.h of
+ * GDRCopy 2.x. */
 #ifndef WEFT_DRIVER_GDRAPI_H
 #define WEFT_DRIVER_GDRAPI_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libmlx5 as a table of functions, with the libibverbs that it belongs to: what a program needs to make
- * queues of a ConnectX adapter in memory of its own. Types come from rdma-core's headers. Knows nothing
- * of what the commands say. */
+/* libmlx5 as a table of functions, with the libibverbs that it belongs to: what a program needs to
+ * make queues of a ConnectX adapter in memory of its own. Types come from rdma-core's headers.
+ * Knows nothing of what the commands say. */
 #ifndef WEFT_DRIVER_MLX5_H
 #define WEFT_DRIVER_MLX5_H
 
@@ -45,7 +45,8 @@ struct mlx5 {
     void *handle;
 };
 
-/* Both libraries, of `folder` or, where it is "", the system's. WEFT_ERR_UNSUPPORTED as verbs_open().
+/* Both libraries, of `folder` or, where it is "", the system's. WEFT_ERR_UNSUPPORTED as
+ verbs_open().
 
  * mlx5_close() undoes it. */
 weft_status mlx5_open(struct mlx5 *mlx5, const char *folder);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See rm.h. Every structure ends with, or holds, a status of the driver's own: ioctl() itself succeeds even
- * when the request was refused. */
+/* See rm.h. Every structure ends with, or holds, a status of the driver's own: ioctl() itself
+ * succeeds even when the request was refused. */
 #include "driver/rm.h"
 
 #include "base/status.h"
@@ -368,8 +368,8 @@ static void leave_reserved(void *at, size_t bytes)
     mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* The driver keeps one mapping for each open file, so that each needs a descriptor of its own; the mapping
- * stays when that is closed. */
+/* The driver keeps one mapping for each open file, so that each needs a descriptor of its own; the
+ * mapping stays when that is closed. */
 weft_status rm_map(struct rm *rm, const struct rm_memory *memory, size_t offset, size_t bytes,
                    void *at, struct rm_mapping *mapping)
 {

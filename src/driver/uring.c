@@ -14,9 +14,10 @@
 /* IORING_SETUP_COOP_TASKRUN, which older headers lack. */
 enum { COOPERATIVE = 1u << 8 };
 
-/* Without it the kernel interrupts a thread in order to complete what the thread has given, which on a virtual CPU takes as
- * long as a small read. With it that waits until the thread next enters the kernel: who drives does so at every look, and
- * who has gone on to compute is interrupted by the next tick of the clock. Linux before 5.19 does not know it. */
+/* Without it the kernel interrupts a thread in order to complete what the thread has given, which
+ * on a virtual CPU takes as long as a small read. With it that waits until the thread next enters
+ * the kernel: who drives does so at every look, and who has gone on to compute is interrupted by
+ * the next tick of the clock. Linux before 5.19 does not know it. */
 static int setup(unsigned entries, struct io_uring_params *params)
 {
     struct io_uring_params as_given = *params;
@@ -89,8 +90,8 @@ static bool map_rings(struct uring *ring, const struct io_uring_params *p)
 
 weft_status uring_open(struct uring *ring, unsigned entries)
 {
-    /* One mapping for both rings (5.4), no completion lost (5.5), waits with a limit (5.11), which also
-     * says that plain reads and writes are there (5.6). */
+    /* One mapping for both rings (5.4), no completion lost (5.5), waits with a limit (5.11), which
+     * also says that plain reads and writes are there (5.6). */
     const unsigned needed = IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
     struct io_uring_params params = {.flags = IORING_SETUP_CLAMP};
     memset(ring, 0, sizeof *ring);
@@ -173,8 +174,8 @@ int uring_enter(struct uring *ring, uint64_t wait_ns)
     struct __kernel_timespec limit = {.tv_sec = (long long)(wait_ns / 1000000000u),
                                       .tv_nsec = (long long)(wait_ns % 1000000000u)};
     struct io_uring_getevents_arg argument = {.ts = (uintptr_t)&limit};
-    /* Another thread may give the same ones first: the kernel takes what is there. The head is read first, so
-     * that the difference is not below what is there. */
+    /* Another thread may give the same ones first: the kernel takes what is there. The head is read
+     * first, so that the difference is not below what is there. */
     unsigned head = __atomic_load_n(ring->sq_head, __ATOMIC_ACQUIRE);
     unsigned submit = __atomic_load_n(ring->sq_tail, __ATOMIC_ACQUIRE) - head;
     if (!submit && !wait_ns)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* io_uring by the kernel's own interface (<linux/io_uring.h>): its queues mapped, requests put, completions
- * taken. There is no library to load; what stands in for "absent" is a kernel that is too old, or a rule
- * (seccomp, sysctl kernel.io_uring_disabled) that refuses it. Knows nothing of files.
+/* io_uring by the kernel's own interface (<linux/io_uring.h>): its queues mapped, requests put,
+ * completions taken. There is no library to load; what stands in for "absent" is a kernel that is
+ * too old, or a rule (seccomp, sysctl kernel.io_uring_disabled) that refuses it. Knows nothing of
+ * files.
  *
- * Threads: requests are put by one thread at a time, completions are taken by one thread at a time; both may
- * run at once. */
+ * Threads: requests are put by one thread at a time, completions are taken by one thread at a time;
+ * both may run at once. */
 #ifndef WEFT_DRIVER_URING_H
 #define WEFT_DRIVER_URING_H
 
@@ -27,8 +28,8 @@ struct uring {
     size_t rings_bytes, sqes_bytes;
 };
 
-/* At least `entries` requests may be under way at once. WEFT_ERR_UNSUPPORTED, with the remedy: the kernel
- * refuses, or lacks what is used here (5.11). Nothing stays open then. */
+/* At least `entries` requests may be under way at once. WEFT_ERR_UNSUPPORTED, with the remedy: the
+ * kernel refuses, or lacks what is used here (5.11). Nothing stays open then. */
 weft_status uring_open(struct uring *ring, unsigned entries);
 void uring_close(struct uring *ring);
 
@@ -38,8 +39,8 @@ int uring_register_files(struct uring *ring, const int *files, unsigned n);
 
 void uring_unregister_buffers(struct uring *ring);
 
-/* Lets go of both at once. A queue that is closed does so later, when the kernel comes to it: so long a file
- * system would be in use. */
+/* Lets go of both at once. A queue that is closed does so later, when the kernel comes to it: so
+ * long a file system would be in use. */
 void uring_unregister(struct uring *ring);
 
 /* A request, cleared, to be filled before the next uring_publish(); NULL: the queue is full. */
@@ -48,9 +49,9 @@ struct io_uring_sqe *uring_put(struct uring *ring);
 /* What has been put may be given to the kernel by the next uring_enter(), of any thread. */
 void uring_publish(struct uring *ring);
 
-/* Gives what has been published to the kernel and, with wait_ns > 0, waits about that long for a completion. 0
- * or the errno, with which nothing is lost: EINTR, ETIME where none came, EAGAIN and EBUSY where the kernel
- * takes no more for the moment. */
+/* Gives what has been published to the kernel and, with wait_ns > 0, waits about that long for a
+ * completion. 0 or the errno, with which nothing is lost: EINTR, ETIME where none came, EAGAIN and
+ * EBUSY where the kernel takes no more for the moment. */
 int uring_enter(struct uring *ring, uint64_t wait_ns);
 
 /* The oldest completion; false: there is none. */

@@ -60,8 +60,8 @@ struct verbs {
  * says which. verbs_close() undoes it. */
 weft_status verbs_open(struct verbs *verbs);
 
-/* The same, with the library of a folder ("" = the system's), for who makes his queues in another way:
- * VERBS_QUEUE_FUNCTIONS may be missing. */
+/* The same, with the library of a folder ("" = the system's), for who makes his queues in another
+ * way: VERBS_QUEUE_FUNCTIONS may be missing. */
 weft_status verbs_open_at(struct verbs *verbs, const char *folder);
 void verbs_close(struct verbs *verbs);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory and GPU memory of one file go by an engine each where cuFile takes the file its direct way: the file's
- * own, and one beside it whose queue calls cuFile. That one is made when the first transfer of GPU memory comes, so
- * that nothing of cuFile is loaded before. Here is which engine a transfer goes to. */
+/* Host memory and GPU memory of one file go by an engine each where cuFile takes the file its
+ * direct way: the file's own, and one beside it whose queue calls cuFile. That one is made when the
+ * first transfer of GPU memory comes, so that nothing of cuFile is loaded before. Here is which
+ * engine a transfer goes to. */
 #include "file/engine.h"
 
 #include "base/config.h"
@@ -124,7 +125,8 @@ struct file_engine *file_engine_for(struct file_engine *engine,
 
 /* ------------------------------------------------------------------------------- transfers */
 
-/* Those of one engine, at once; tells of the first that has failed by its place in the whole list. */
+/* Those of one engine, at once; tells of the first that has failed by its place in the whole
+ * list. */
 static weft_status run_those(struct file_engine *engine, struct file_engine *const *whose,
                              const struct file_transfer *list, weft_file_result *results, size_t n,
                              size_t *failed, char *sentence, size_t sentence_bytes)

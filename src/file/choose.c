@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a file is read and written, as the program, the environment and the system allow: how many requests of what
- * size, by io_uring or by threads. */
+/* How a file is read and written, as the program, the environment and the system allow: how many
+ * requests of what size, by io_uring or by threads. */
 #include "file/file.h"
 
 #include "base/config.h"

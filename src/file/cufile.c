@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory and files by cuFile, where the driver moves the bytes between disk and GPU itself: by its kernel module
- * nvidia_fs, or by the kernel's own P2PDMA. The library never tells whether a file goes that way. It is opened with its
- * compatibility mode off, so that it refuses a file that does not, and what it takes is direct. Once per process, as
- * opening it takes long. Source: GDS cuFile API Reference. */
+/* GPU memory and files by cuFile, where the driver moves the bytes between disk and GPU itself: by
+ * its kernel module nvidia_fs, or by the kernel's own P2PDMA. The library never tells whether a
+ * file goes that way. It is opened with its compatibility mode off, so that it refuses a file that
+ * does not, and what it takes is direct. Once per process, as opening it takes long. Source: GDS
+ * cuFile API Reference. */
 #include "file/threads.h"
 
 #include "base/clock.h"
@@ -94,7 +95,8 @@ static bool kernel_can(const char *root, struct file_why_not *why)
 
 /* ------------------------------------------------------------------------------- the library */
 
-/* Before it is opened. Older ones have no such call; what they were told otherwise is looked at afterwards. */
+/* Before it is opened. Older ones have no such call; what they were told otherwise is looked at
+ * afterwards. */
 static void set_up(const struct cufile *calls, bool compat)
 {
     if (!calls->set_bool)

@@ -67,8 +67,8 @@ weft_status file_engine_open(struct opened_file *file, const struct file_setting
     return WEFT_OK;
 }
 
-/* Behind a queue that has failed the kernel may still be at the buffers and the requests: they stay as they are
- * until the process ends. This keeps them reachable. */
+/* Behind a queue that has failed the kernel may still be at the buffers and the requests: they stay
+ * as they are until the process ends. This keeps them reachable. */
 static struct file_engine *lost;
 static pthread_mutex_t lost_lock = PTHREAD_MUTEX_INITIALIZER;
 

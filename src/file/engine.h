@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine of an open file consists of, for engine.c, piece.c and run.c alone. A transfer is cut
- * into pieces, and each goes through its phases:
+/* What the engine of an open file consists of, for engine.c, piece.c and run.c alone. A transfer is
+ * cut into pieces, and each goes through its phases:
  *
  *   read   GIVEN (the kernel has it), ARRIVED, EMPTYING (the GPU copies on from the buffer), ENDED
  *   write  TO_FILL, FILLING (the GPU copies into the buffer), READY, GIVEN, ARRIVED, ENDED
  *
- * less those that a piece in place does not need. `lock` guards all but what only the driver looks at (run.c): the
- * list `work`, and pieces that are in it. Knows neither system calls nor kinds of memory. */
+ * less those that a piece in place does not need. `lock` guards all but what only the driver looks
+ * at (run.c): the list `work`, and pieces that are in it. Knows neither system calls nor kinds of
+ * memory. */
 #ifndef WEFT_FILE_ENGINE_H
 #define WEFT_FILE_ENGINE_H
 
@@ -113,8 +114,8 @@ bool file_drive_busy(struct file_engine *engine);
 
 /* ----------------------------------------------------------------------------- beside.c */
 
-/* The engine that carries the transfer out, this one or that beside it, which it makes. NULL: WEFT_FILE_GPU insists on
- * what is not there. */
+/* The engine that carries the transfer out, this one or that beside it, which it makes. NULL:
+ * WEFT_FILE_GPU insists on what is not there. */
 struct file_engine *file_engine_for(struct file_engine *engine,
                                     const struct file_transfer *transfer);
 void file_beside_close(struct file_engine *engine);
@@ -129,7 +130,8 @@ void file_beside_refused(struct file_engine *engine, int error);
 void file_op_fail(struct file_op *op, weft_status status, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The system has refused a piece with `error`, and the file ends too soon: `done` bytes are safe. */
+/* The system has refused a piece with `error`, and the file ends too soon: `done` bytes are
+ * safe. */
 void file_op_fail_io(const struct file_engine *engine, struct file_op *op, int error,
                      uint64_t done);
 void file_op_fail_short(const struct file_engine *engine, struct file_op *op, uint64_t done);
@@ -143,8 +145,8 @@ char *file_buffer_of(const struct file_engine *engine, const struct file_piece *
 /* Nothing is under way. */
 void file_buffers_drop(struct file_engine *engine);
 
-/* All under the lock. Gives a piece to the kernel; as many of what is to be planned as there is room for; takes what
- * has ended, of which some goes on (*nap: it was put off again and again). */
+/* All under the lock. Gives a piece to the kernel; as many of what is to be planned as there is
+ * room for; takes what has ended, of which some goes on (*nap: it was put off again and again). */
 void file_give(struct file_engine *engine, struct file_piece *piece);
 void file_issue(struct file_engine *engine);
 void file_take_back(struct file_engine *engine, struct file_io *list, bool *nap);

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files: how bytes come from an open file into memory of this PE or of a peer, and back. A peer's memory is reached by
- * the operations of the path to it. Knows nothing of jobs, contexts and the handles of weft_file.h.
+/* Files: how bytes come from an open file into memory of this PE or of a peer, and back. A peer's
+ * memory is reached by the operations of the path to it. Knows nothing of jobs, contexts and the
+ * handles of weft_file.h.
  *
  *   plan.c    cuts a transfer into pieces: a pure function of offsets and alignments
  *   open.c    the open file: its descriptors, what kind of file system it is on, what it demands
  *   choose.c  how many requests of what size, and by which queue
  *   tune.c    the same by measurement
  *   uring.c, threads.c   queues: requests in, completions out
- *   cufile.c  the queue that moves GPU memory by cuFile; beside.c: the engine over it, beside the file's own
- *   place.c   the memory: what the CPU reaches, what the GPU copies, what a path carries
+ *   cufile.c  the queue that moves GPU memory by cuFile; beside.c: the engine over it, beside the
+ * file's own place.c   the memory: what the CPU reaches, what the GPU copies, what a path carries
  *   engine.c  the engine of an open file; piece.c: transfers in pieces, to the kernel and back;
  *   run.c     who drives it, and what the CPU and the GPU have to do
  *
- * One transfer is cut into pieces of at most a chunk. Up to `depth` pieces are under way, of one transfer or of
- * many. A piece whose memory the kernel can use as it lies is read or written in place; any other goes through a
- * buffer of its slot, which is pinned for the GPU and known to io_uring. Pieces end in any order and are counted
- * in the order of the transfer: `done` is what has ended without a gap.
+ * One transfer is cut into pieces of at most a chunk. Up to `depth` pieces are under way, of one
+ * transfer or of many. A piece whose memory the kernel can use as it lies is read or written in
+ * place; any other goes through a buffer of its slot, which is pinned for the GPU and known to
+ * io_uring. Pieces end in any order and are counted in the order of the transfer: `done` is what
+ * has ended without a gap.
  *
- * Whole pages of the file go past the page cache (O_DIRECT). A part of a page is written through the page
- * cache, by a second descriptor: the kernel then changes exactly these bytes, under its own lock, so that
- * writers of other bytes of that page, in whatever process, lose nothing. A page that lies wholly in one
- * writer's range is in nobody else's, so what goes past the cache meets no one there. Reads of a part of a page
- * read all of it past the cache, into a buffer; the kernel writes out first what the cache has of it. */
+ * Whole pages of the file go past the page cache (O_DIRECT). A part of a page is written through
+ * the page cache, by a second descriptor: the kernel then changes exactly these bytes, under its
+ * own lock, so that writers of other bytes of that page, in whatever process, lose nothing. A page
+ * that lies wholly in one writer's range is in nobody else's, so what goes past the cache meets no
+ * one there. Reads of a part of a page read all of it past the cache, into a buffer; the kernel
+ * writes out first what the cache has of it. */
 #ifndef WEFT_FILE_FILE_H
 #define WEFT_FILE_FILE_H
 
@@ -110,19 +113,20 @@ struct file_io {
 struct file_queue;
 struct gpu_mark;
 
-/* By what requests are carried out. `give` is called by one thread at a time and `take` by one thread at a
- * time, both perhaps at once. At most `depth` are under way. */
+/* By what requests are carried out. `give` is called by one thread at a time and `take` by one
+ * thread at a time, both perhaps at once. At most `depth` are under way. */
 struct file_backend {
     const char *name;
     weft_status (*open)(const struct opened_file *file, unsigned depth, struct file_queue **queue);
     void (*close)(struct file_queue *queue);
-    /* Tells of the buffers, `count` of `bytes` each; false: they are as any other memory. With a count of 0 there
-     * are none any more. May be NULL. */
+    /* Tells of the buffers, `count` of `bytes` each; false: they are as any other memory. With a
+     * count of 0 there are none any more. May be NULL. */
     bool (*buffers)(struct file_queue *queue, char *base, size_t bytes, unsigned count);
     void (*give)(struct file_queue *queue, struct file_io *io);
     /* What was given begins. */
     void (*push)(struct file_queue *queue);
-    /* Those that have ended, NULL = none; waits about so long for one. *error: the queue itself has failed. */
+    /* Those that have ended, NULL = none; waits about so long for one. *error: the queue itself has
+     * failed. */
     struct file_io *(*take)(struct file_queue *queue, uint64_t wait_ns, int *error);
     /* Ends the wait of take(); called as give() is. */
     void (*wake)(struct file_queue *queue);
@@ -139,8 +143,9 @@ struct file_why_not {
     char code[32], words[256]; /* "" = it does */
 };
 
-/* Makes the file known to cuFile, which is loaded and opened by the first one. False: it does not take this file its
- * direct way, or, with FILE_GPU_COMPAT, at all. `root`: "" or where another machine's /proc and /sys lie. */
+/* Makes the file known to cuFile, which is loaded and opened by the first one. False: it does not
+ * take this file its direct way, or, with FILE_GPU_COMPAT, at all. `root`: "" or where another
+ * machine's /proc and /sys lie. */
 bool file_cufile_attach(struct opened_file *file, enum file_gpu_way way, const char *root,
                         struct file_why_not *why);
 void file_cufile_detach(struct opened_file *file);
@@ -148,7 +153,8 @@ void file_cufile_detach(struct opened_file *file);
 /* "nvidia_fs" or "P2PDMA": what in the kernel carries it. */
 const char *file_cufile_carrier(void);
 
-/* Lets cuFile know memory that stays until file_cufile_end(): the allocation of the heap that it lies in. */
+/* Lets cuFile know memory that stays until file_cufile_end(): the allocation of the heap that it
+ * lies in. */
 void file_cufile_know(struct gpu *gpu, const void *address, size_t bytes);
 
 /* All files of the job are closed: what cuFile knows of its GPU it forgets. */
@@ -160,8 +166,8 @@ const char *file_cufile_words(int error, char *text, size_t bytes);
 
 /* ----------------------------------------------------------------------------- measurement */
 
-/* How many requests of what size are quickest, by file system, direction and kind of memory: measured by the first
- * transfer that is large enough, on its own bytes, and kept for the job. */
+/* How many requests of what size are quickest, by file system, direction and kind of memory:
+ * measured by the first transfer that is large enough, on its own bytes, and kept for the job. */
 struct file_tunes;
 struct file_tunes *file_tunes_new(size_t trial_bytes);
 void file_tunes_free(struct file_tunes *tunes);
@@ -181,8 +187,8 @@ struct file_place {
     struct remote remote;
 };
 
-/* Between a buffer and [at, at + bytes) of the place. *mark afterwards: the GPU is still at it. Both sides may
- * be reused when they return without a mark. */
+/* Between a buffer and [at, at + bytes) of the place. *mark afterwards: the GPU is still at it.
+ * Both sides may be reused when they return without a mark. */
 weft_status file_place_put(const struct file_place *place, size_t at, const void *buffer,
                            size_t bytes, unsigned lane, struct gpu_mark **mark);
 weft_status file_place_get(const struct file_place *place, size_t at, void *buffer, size_t bytes,
@@ -218,8 +224,9 @@ struct file_engine;
 weft_status file_engine_open(struct opened_file *file, const struct file_settings *settings,
                              struct file_engine **engine);
 
-/* What the program asks for (0: what the environment says, else as many as suit most), all but the limit; and by
- * io_uring, else by threads: the reason stands with what else keeps the file from better. */
+/* What the program asks for (0: what the environment says, else as many as suit most), all but the
+ * limit; and by io_uring, else by threads: the reason stands with what else keeps the file from
+ * better. */
 weft_status file_choose_settings(const weft_file_attr *attr, unsigned flags,
                                  struct file_settings *settings);
 weft_status file_engine_choose(struct opened_file *file, struct file_settings *settings,
@@ -231,11 +238,12 @@ bool file_engine_reshape(struct file_engine *engine, unsigned depth, size_t chun
 /* Waits for what is under way. */
 void file_engine_close(struct file_engine *engine);
 
-/* Carries the transfers out, at once, and returns when all have ended: the first one's failure that has one. */
+/* Carries the transfers out, at once, and returns when all have ended: the first one's failure that
+ * has one. */
 weft_status file_engine_run(struct file_engine *engine, const struct file_transfer *list, size_t n);
 
-/* The same for one transfer, with the requests that were measured to be the quickest; measures them. `where`: the
- * file system. */
+/* The same for one transfer, with the requests that were measured to be the quickest; measures
+ * them. `where`: the file system. */
 weft_status file_engine_run_tuned(struct file_engine *engine, struct file_tunes *tunes,
                                   uint64_t where, const struct file_transfer *transfer);
 
@@ -249,8 +257,8 @@ bool file_engine_busy(struct file_engine *engine);
 /* A failure that the next quiet tells, where none is waiting to be told. */
 void file_engine_note(struct file_engine *engine, weft_status status, const char *sentence);
 
-/* Fills all but the size. with_gpu: finds out by what GPU memory goes, which loads cuFile where the kernel can carry
- * it; else that is told only where it is known. */
+/* Fills all but the size. with_gpu: finds out by what GPU memory goes, which loads cuFile where the
+ * kernel can carry it; else that is told only where it is known. */
 void file_engine_describe(struct file_engine *engine, bool with_gpu, weft_file_info *info);
 
 #endif

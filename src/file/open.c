@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The open file: one descriptor by the page cache, one past it where the file system offers that, and what it
- * demands of requests there. Knows nothing of transfers. */
+/* The open file: one descriptor by the page cache, one past it where the file system offers that,
+ * and what it demands of requests there. Knows nothing of transfers. */
 #include "file/file.h"
 
 #include "base/status.h"
@@ -109,8 +109,8 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* What the file system says that it demands; false: it has no direct I/O for this file. Kernels before 6.1, and
- * some file systems, do not say: then a page satisfies all. */
+/* What the file system says that it demands; false: it has no direct I/O for this file. Kernels
+ * before 6.1, and some file systems, do not say: then a page satisfies all. */
 static bool ask_alignment(struct opened_file *file)
 {
     struct statx st = {0};
@@ -126,8 +126,9 @@ static bool ask_alignment(struct opened_file *file)
     return true;
 }
 
-/* The page cache writes out whole blocks of the file system, so what goes past it must not share one with what
- * does not. Network file systems report here what they like to transfer, and write out bytes. */
+/* The page cache writes out whole blocks of the file system, so what goes past it must not share
+ * one with what does not. Network file systems report here what they like to transfer, and write
+ * out bytes. */
 static void respect_blocks(struct opened_file *file, const struct statfs *fs)
 {
     enum { MOST = 64 << 10 };
@@ -252,8 +253,8 @@ weft_status file_resize(const struct opened_file *file, uint64_t bytes)
 
 /* ------------------------------------------------------------------------------------- safety */
 
-/* Both descriptors are of one file: the kernel writes out what its page cache has, and tells the device to write
- * out its own. */
+/* Both descriptors are of one file: the kernel writes out what its page cache has, and tells the
+ * device to write out its own. */
 static weft_status write_out(const struct opened_file *file)
 {
     while (file->calls->fdatasync(file->buffered)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a transfer to the kernel's requests, and back: pieces and their buffers, what is given to the kernel, what comes
- * back short or refused, and the words for it. See engine.h. */
+/* From a transfer to the kernel's requests, and back: pieces and their buffers, what is given to
+ * the kernel, what comes back short or refused, and the words for it. See engine.h. */
 #include "file/engine.h"
 
 #include "base/status.h"
@@ -94,8 +94,8 @@ static weft_status make_buffers(struct file_engine *engine)
     if (made == MAP_FAILED)
         return base_fail(WEFT_ERR_NO_MEMORY, "%u buffers of %zu bytes for a file: %s",
                          engine->settings.depth, engine->settings.chunk_bytes, strerror(errno));
-    /* A child of fork() would make the parent's next store into a buffer go to a copy, beside what the kernel
-     * reads into. */
+    /* A child of fork() would make the parent's next store into a buffer go to a copy, beside what
+     * the kernel reads into. */
     madvise(made, file_buffers_bytes(engine), MADV_DONTFORK);
     madvise(made, file_buffers_bytes(engine), MADV_HUGEPAGE);
     engine->buffers = made;
@@ -276,8 +276,8 @@ static void skip_moved(const struct file_engine *engine, struct file_piece *piec
     piece->io.bytes -= whole;
 }
 
-/* Under the lock: cuFile does not move this piece; it begins again, through a buffer. False: there is none, and the
- * piece has failed. */
+/* Under the lock: cuFile does not move this piece; it begins again, through a buffer. False: there
+ * is none, and the piece has failed. */
 static bool by_buffer_instead(struct file_engine *engine, struct file_piece *piece, int error)
 {
     char text[160];

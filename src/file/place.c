@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of a transfer, where it cannot be given to the kernel as it lies: between a pinned buffer and what
- * the CPU copies, what the GPU copies, and what the path to a peer carries. */
+/* The memory of a transfer, where it cannot be given to the kernel as it lies: between a pinned
+ * buffer and what the CPU copies, what the GPU copies, and what the path to a peer carries. */
 #include "file/file.h"
 
 #include "gpu/gpu.h"
@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Up to so many bytes the CPU copies between a buffer and the GPU heap sooner than a copy engine is asked and has
- * answered; more would keep the one thread from the pieces behind. */
+/* Up to so many bytes the CPU copies between a buffer and the GPU heap sooner than a copy engine is
+ * asked and has answered; more would keep the one thread from the pieces behind. */
 enum { STORED_BYTES = 8 << 10, LOADED_BYTES = 1 << 10 };
 
 static bool by_cpu(struct gpu *gpu, char *device, void *buffer, size_t bytes, bool in)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See plan.h. A transfer of direct I/O has up to three parts: what lies in front of its first whole block,
- * its whole blocks, and what lies behind the last one. */
+/* See plan.h. A transfer of direct I/O has up to three parts: what lies in front of its first whole
+ * block, its whole blocks, and what lies behind the last one. */
 #include "file/plan.h"
 
 static uint64_t down(uint64_t value, uint64_t alignment)
@@ -8,8 +8,8 @@ static uint64_t down(uint64_t value, uint64_t alignment)
     return value & ~(alignment - 1);
 }
 
-/* Of the piece that begins at `from` of the file: where the transfer, the chunk or the part ends. Lengths are
- * compared, not ends: a file may reach up to the last offset there is. */
+/* Of the piece that begins at `from` of the file: where the transfer, the chunk or the part ends.
+ * Lengths are compared, not ends: a file may reach up to the last offset there is. */
 static uint64_t run_from(const struct file_shape *shape, size_t at, uint64_t from)
 {
     uint64_t left = shape->bytes - at;
@@ -68,8 +68,8 @@ struct file_cut file_cut_at(const struct file_shape *shape, size_t at)
     uint64_t a = shape->alignment, in_block = from & (a - 1);
     uint64_t to_block = in_block ? a - in_block : 0;
     bool part = in_block || run < a;
-    /* The blocks behind a part can be used in place, or must not be touched by a part that is written: it ends
-     * where they begin. */
+    /* The blocks behind a part can be used in place, or must not be touched by a part that is
+     * written: it ends where they begin. */
     bool alone = shape->write || (run > to_block && lies_well(shape, at + to_block));
     if (part && alone && in_block && run > to_block)
         run = to_block;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a transfer of a file is cut into pieces: arithmetic of offsets and alignments, and nothing else. */
+/* How a transfer of a file is cut into pieces: arithmetic of offsets and alignments, and nothing
+ * else. */
 #ifndef WEFT_FILE_PLAN_H
 #define WEFT_FILE_PLAN_H
 
@@ -30,9 +31,9 @@ struct file_cut {
     size_t io_bytes;    /* at most chunk */
 };
 
-/* The piece that begins at byte `at` of the transfer, at < shape->bytes. Pieces that follow one another cover the
- * transfer without gap and overlap. A direct request is aligned in the file, in size and in memory; a write
- * never touches a byte outside of the transfer. */
+/* The piece that begins at byte `at` of the transfer, at < shape->bytes. Pieces that follow one
+ * another cover the transfer without gap and overlap. A direct request is aligned in the file, in
+ * size and in memory; a write never touches a byte outside of the transfer. */
 struct file_cut file_cut_at(const struct file_shape *shape, size_t at);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file lies on: the type of its file system by /proc/self/mountinfo, and below it the device by /sys. For
- * people to read; nothing is decided by it. Knows nothing of transfers. Sources: proc(5); the kernel's
- * Documentation/ABI/testing/sysfs-block, and nvme's attribute `transport`. */
+/* What a file lies on: the type of its file system by /proc/self/mountinfo, and below it the device
+ * by /sys. For people to read; nothing is decided by it. Knows nothing of transfers. Sources:
+ * proc(5); the kernel's Documentation/ABI/testing/sysfs-block, and nvme's attribute `transport`. */
 #include "file/file.h"
 
 #include <dirent.h>
@@ -65,7 +65,8 @@ static bool read_word(const char *folder, const char *name, char *word, size_t b
     return read;
 }
 
-/* "pcie", "tcp" ...: of the controller, or with several of them of the first one of the subsystem. */
+/* "pcie", "tcp" ...: of the controller, or with several of them of the first one of the
+ * subsystem. */
 static bool find_transport(const char *disk, char *word, size_t bytes)
 {
     char folder[PATH_MAX];

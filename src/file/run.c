@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver of an open file's engine. One thread at a time drives: it takes what has ended, copies, and gives the next
- * pieces; it is whoever waits for a transfer, or for those that go on by themselves a thread of the engine. Whoever comes
- * meanwhile gives its own pieces to the kernel and sleeps until they have ended, or until the driver leaves and it must
- * drive itself. See engine.h. */
+/* The driver of an open file's engine. One thread at a time drives: it takes what has ended,
+ * copies, and gives the next pieces; it is whoever waits for a transfer, or for those that go on by
+ * themselves a thread of the engine. Whoever comes meanwhile gives its own pieces to the kernel and
+ * sleeps until they have ended, or until the driver leaves and it must drive itself. See
+ * engine.h. */
 #include "file/engine.h"
 
 #include "base/clock.h"
@@ -20,9 +21,10 @@
 enum { NAP_NS = 100 * 1000 };
 static const uint64_t slice_ns = 100 * 1000 * 1000;
 
-/* Who waits for few requests that end soon looks for them so long before it sleeps: to be woken takes 25 us. Whose last
- * wait took longer sleeps at once, since it would look in vain and take the CPU from who brings the end about. With many
- * under way the next end is near, and the CPU is better left to those. */
+/* Who waits for few requests that end soon looks for them so long before it sleeps: to be woken
+ * takes 25 us. Whose last wait took longer sleeps at once, since it would look in vain and take the
+ * CPU from who brings the end about. With many under way the next end is near, and the CPU is
+ * better left to those. */
 enum { POLLED_DEPTH = 4 };
 static const uint64_t poll_ns = 100 * 1000;
 
@@ -163,7 +165,8 @@ static void retire(struct file_engine *engine, struct file_op *op)
         file_issue(engine); /* takes it out of the list, since it has failed */
 }
 
-/* Under the lock: what work_on() has finished. Retiring comes last: it lets pieces be used again. */
+/* Under the lock: what work_on() has finished. Retiring comes last: it lets pieces be used
+ * again. */
 static void sort_work(struct file_engine *engine)
 {
     struct file_piece *list = engine->work;
@@ -210,8 +213,8 @@ static void settle_all(struct file_engine *engine)
     }
 }
 
-/* Under the lock: the queue completes nothing more. What the kernel has stays its own: the pieces, and their
- * memory, are not used again. */
+/* Under the lock: the queue completes nothing more. What the kernel has stays its own: the pieces,
+ * and their memory, are not used again. */
 static void give_up(struct file_engine *engine, int error)
 {
     engine->broken = error;
@@ -276,7 +279,8 @@ static struct file_io *wait_for_one(struct file_engine *engine, bool polls, int 
     return list;
 }
 
-/* One round, under the lock, which it gives away while it copies and waits. patient: nobody waits for it. */
+/* One round, under the lock, which it gives away while it copies and waits. patient: nobody waits
+ * for it. */
 static void drive_once(struct file_engine *engine, bool patient)
 {
     int error = 0;
@@ -341,8 +345,8 @@ static void drive_until(struct file_engine *engine, const size_t *left)
         pthread_cond_signal(&engine->wake);
 }
 
-/* Whether requests may name the memory itself: the kernel reaches the host's, cuFile that of this PE's GPU, which alone
- * comes to its engine. */
+/* Whether requests may name the memory itself: the kernel reaches the host's, cuFile that of this
+ * PE's GPU, which alone comes to its engine. */
 static bool in_place(const struct file_engine *engine, const struct file_transfer *t)
 {
     return t->place.kind == FILE_DEVICE ? engine->by_cufile : t->place.kind == FILE_HOST;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests on a file by threads: that call pread and pwrite, where io_uring is refused, or what else moves bytes by a
- * call that returns when it is done (cufile.c). As many threads as requests may be under way, up to a few; they
- * live as long as the queue. */
+/* Requests on a file by threads: that call pread and pwrite, where io_uring is refused, or what
+ * else moves bytes by a call that returns when it is done (cufile.c). As many threads as requests
+ * may be under way, up to a few; they live as long as the queue. */
 #include "file/threads.h"
 
 #include "base/status.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue of requests on a file that threads carry out, each by one call. Its operations are those of
- * struct file_backend. */
+/* A queue of requests on a file that threads carry out, each by one call. Its operations are those
+ * of struct file_backend. */
 #ifndef WEFT_FILE_THREADS_H
 #define WEFT_FILE_THREADS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many requests of what size: the first large transfer on a file system is cut into trials, each with other
- * requests, timed, and the rest goes with the quickest; so do later transfers there. Nothing is moved that was not
- * asked for. Where something else is under way on the file there are no trials. Knows nothing of how requests are
- * carried out. */
+/* How many requests of what size: the first large transfer on a file system is cut into trials,
+ * each with other requests, timed, and the rest goes with the quickest; so do later transfers
+ * there. Nothing is moved that was not asked for. Where something else is under way on the file
+ * there are no trials. Knows nothing of how requests are carried out. */
 #include "file/engine.h"
 
 #include "base/clock.h"

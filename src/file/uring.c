@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests on a file by io_uring: reads and writes of known buffers where a piece lies in one, of any memory
- * else, on known descriptors. */
+/* Requests on a file by io_uring: reads and writes of known buffers where a piece lies in one, of
+ * any memory else, on known descriptors. */
 #include "file/file.h"
 
 #include "base/status.h"
@@ -96,8 +96,8 @@ static struct file_io *collect(struct file_queue *queue)
             continue;
         }
         struct file_io *io = (struct file_io *)(uintptr_t)data;
-        /* Acquire: pairs with the release in give(). The kernel orders them already, which a detector of races
-         * does not see. */
+        /* Acquire: pairs with the release in give(). The kernel orders them already, which a
+         * detector of races does not see. */
         __atomic_load_n(&io->result, __ATOMIC_ACQUIRE);
         io->result = result;
         io->next = NULL;
@@ -120,8 +120,8 @@ static struct file_io *take(struct file_queue *queue, uint64_t wait_ns, int *err
     return collect(queue);
 }
 
-/* A NOP, whose completion ends the wait. One is enough for all callers that come before it is met, and the
- * queue has one place for it. */
+/* A NOP, whose completion ends the wait. One is enough for all callers that come before it is met,
+ * and the queue has one place for it. */
 static void wake(struct file_queue *queue)
 {
     if (atomic_exchange(&queue->waking, true))

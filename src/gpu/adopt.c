@@ -92,8 +92,8 @@ void gpu_adopt_cancel(const struct gpu_heap *heap, struct gpu_own_memory *own)
 
 /* -------------------------------------------------------------------------------- all windows */
 
-/* The highest stretch of the windows that is free, between what was adopted before. The same at every
- * PE, because all have adopted the same. */
+/* The highest stretch of the windows that is free, between what was adopted before. The same at
+ * every PE, because all have adopted the same. */
 static weft_status place(const struct gpu_heap *heap, size_t bytes, struct gpu_adopted *adopted,
                          struct gpu_adopted ***behind)
 {

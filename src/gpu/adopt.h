@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program's own as a part of the GPU heap: allocations of cuMemCreate() are mapped once
- * more, in every window of every local PE at the same offset, from the end of the windows down. From
- * then on it is reached as all of the heap is, by host and device code. Memory of cudaMalloc() cannot
- * be: the driver maps a peer's where it likes. Knows nothing of paths and operations. */
+/* Memory of the program's own as a part of the GPU heap: allocations of cuMemCreate() are mapped
+ * once more, in every window of every local PE at the same offset, from the end of the windows
+ * down. From then on it is reached as all of the heap is, by host and device code. Memory of
+ * cudaMalloc() cannot be: the driver maps a peer's where it likes. Knows nothing of paths and
+ * operations. */
 #ifndef WEFT_GPU_ADOPT_H
 #define WEFT_GPU_ADOPT_H
 
@@ -15,15 +16,15 @@ struct gpu_own_memory {
     size_t lead;                         /* from its start to `address` */
 };
 
-/* Finds the allocation that holds `bytes` at `address`, and sees whether the peers could map it. Not
- * collective. WEFT_ERR_ADDRESS: it is none of cuMemCreate(), or too small; WEFT_ERR_UNSUPPORTED: of
- * another GPU, or without a descriptor to hand on. */
+/* Finds the allocation that holds `bytes` at `address`, and sees whether the peers could map it.
+ * Not collective. WEFT_ERR_ADDRESS: it is none of cuMemCreate(), or too small;
+ * WEFT_ERR_UNSUPPORTED: of another GPU, or without a descriptor to hand on. */
 weft_status gpu_adopt_look(const struct gpu_heap *heap, const void *address, size_t bytes,
                            struct gpu_own_memory *own);
 void gpu_adopt_cancel(const struct gpu_heap *heap, struct gpu_own_memory *own);
 
-/* Maps every PE's memory in every window. Collective over the job; own->bytes and own->lead are equal
- * at every PE. Takes the handle over. Fails at every PE or at none, and then leaves nothing.
+/* Maps every PE's memory in every window. Collective over the job; own->bytes and own->lead are
+ * equal at every PE. Takes the handle over. Fails at every PE or at none, and then leaves nothing.
  * WEFT_ERR_NO_MEMORY: the windows have no such stretch left. */
 weft_status gpu_adopt(struct gpu_heap *heap, struct gpu_own_memory *own,
                       struct gpu_adopted **adopted);

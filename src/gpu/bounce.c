@@ -36,8 +36,8 @@ struct gpu_bounce {
     int n;
     struct worker workers[GPU_BOUNCE_THREADS]; /* the first is whoever asks */
     struct gpu_bounce_limits limits;
-    /* What was measured with. Nothing is freed before the end: the driver waits then for all that runs on the GPU, which may
-     * be a kernel that waits for the copy that is asked for. */
+    /* What was measured with. Nothing is freed before the end: the driver waits then for all that
+     * runs on the GPU, which may be a kernel that waits for the copy that is asked for. */
     CUdeviceptr tried;
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
@@ -54,7 +54,7 @@ struct gpu_bounce {
     char sentence[256];
 };
 
-/* -------------------------------------------------------------------------------------- a worker */
+/* ------------------------------------------------------------------------------------- a worker */
 
 static weft_status copy_piece(struct worker *w, int slot, void *dst, const void *src, size_t bytes)
 {
@@ -119,8 +119,8 @@ static weft_status carry_out(struct worker *w)
     return status;
 }
 
-/* Copies that are still under way when one has failed: the caller may use its memory again, and the next copy
- * the bounce buffers. Where they do not end, the buffers are not used any more. */
+/* Copies that are still under way when one has failed: the caller may use its memory again, and the
+ * next copy the bounce buffers. Where they do not end, the buffers are not used any more. */
 static void end_copies(struct worker *w)
 {
     for (int slot = 0; slot < 2; slot++)
@@ -281,7 +281,8 @@ static int threads_of(const struct gpu *gpu)
     return own < THREADS_UNASKED ? own : THREADS_UNASKED;
 }
 
-/* The least of some tries; the engine's where `threads` is false: its own lock keeps it from here. */
+/* The least of some tries; the engine's where `threads` is false: its own lock keeps it from
+ * here. */
 static uint64_t least_ns(struct gpu_bounce *b, bool threads, void *dst, const void *src,
                          size_t bytes, bool in)
 {

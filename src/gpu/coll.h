@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives on GPU memory need of a GPU: the areas of teams in the library's part of the heap, the module
- * with their kernels, loaded at first use, and a stream for those that the host calls. Which kernel serves, and with
- * what arguments, is known in ops/coll_kernel.c. */
+/* What collectives on GPU memory need of a GPU: the areas of teams in the library's part of the
+ * heap, the module with their kernels, loaded at first use, and a stream for those that the host
+ * calls. Which kernel serves, and with what arguments, is known in ops/coll_kernel.c. */
 #ifndef WEFT_GPU_COLL_H
 #define WEFT_GPU_COLL_H
 
@@ -30,7 +30,8 @@ static inline size_t gpu_coll_bytes(void)
     return coll_area_offset(COLL_TEAMS);
 }
 
-/* Loads the kernels unless they are there: gpu->coll is then set. Not during a capture. From any thread. */
+/* Loads the kernels unless they are there: gpu->coll is then set. Not during a capture. From any
+ * thread. */
 weft_status gpu_coll_ready(struct gpu *gpu);
 
 /* Of the GPU side, at its end: the stream, which the caller closes, then the rest. */
@@ -41,8 +42,8 @@ void gpu_coll_close(struct gpu *gpu);
 weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned blocks,
                             unsigned threads, CUstream stream, struct coll_call *call);
 
-/* An alltoallv's array `which` of `n` words from memory of the host: where the kernel finds it, until the next is put there.
- * Under the lock above. */
+/* An alltoallv's array `which` of `n` words from memory of the host: where the kernel finds it,
+ * until the next is put there. Under the lock above. */
 const uint64_t *gpu_coll_sizes(struct gpu *gpu, int which, const uint64_t *words, int n);
 
 /* The number of the latest round of a team's own area, and its beginning anew behind a number. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking mode: a round in front of each collective in which the members tell each other what they are about to do.
- * Who sees a difference leaves a record that names the other member, and every later kernel of the team on this GPU ends
- * without storing anything at others. All see it: what two tell differently, a third has from both. See coll_kernels.cu. */
+/* Checking mode: a round in front of each collective in which the members tell each other what they
+ * are about to do. Who sees a difference leaves a record that names the other member, and every
+ * later kernel of the team on this GPU ends without storing anything at others. All see it: what
+ * two tell differently, a third has from both. See coll_kernels.cu. */
 #ifndef WEFT_GPU_COLL_CHECK_H
 #define WEFT_GPU_COLL_CHECK_H
 

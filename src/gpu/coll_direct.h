@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Direct: blocks are stored where they belong, and slices of vectors loaded from where they are, without any copy of
- * the library's. A member says that its destination is ready (`here`, which is on its way while it moves its own block) and
- * stores when the others have; behind its stores come one fence and one flag (`done`) to each of them. Two trips and a
- * fence, the bytes themselves on each link: (n - 1) x bytes of a block, 2 x (n - 1) / n x bytes of a vector.
+/* Direct: blocks are stored where they belong, and slices of vectors loaded from where they are,
+ * without any copy of the library's. A member says that its destination is ready (`here`, which is
+ * on its way while it moves its own block) and stores when the others have; behind its stores come
+ * one fence and one flag (`done`) to each of them. Two trips and a fence, the bytes themselves on
+ * each link: (n - 1) x bytes of a block, 2 x (n - 1) / n x bytes of a vector.
  *
- * Pushes, since pulls of several GPUs at once are slower; a reduction has to load. A large broadcast is in coll_spread.h. */
+ * Pushes, since pulls of several GPUs at once are slower; a reduction has to load. A large
+ * broadcast is in coll_spread.h. */
 #ifndef WEFT_GPU_COLL_DIRECT_H
 #define WEFT_GPU_COLL_DIRECT_H
 
@@ -34,8 +36,9 @@ KERNEL weft_coll_push(struct coll_call call)
     round_end(&r, 1);
 }
 
-/* Combines bytes begin ... end of all sources, `step` bytes apart for each thread, and stores them. h.type and h.op:
- * constants where it is a sum of binary32, without a call; element: of its size, or 16. */
+/* Combines bytes begin ... end of all sources, `step` bytes apart for each thread, and stores them.
+ * h.type and h.op: constants where it is a sum of binary32, without a call; element: of its size,
+ * or 16. */
 WEFT_DEVICE void combine_range(const struct round *r, struct weft_dev_how h, uint64_t begin,
                                uint64_t end, uint64_t shift, unsigned element)
 {
@@ -118,8 +121,8 @@ WEFT_DEVICE void combine_vectors(const struct round *r, struct weft_dev_how h, u
     }
 }
 
-/* Member i combines slice i of the sources, or block i, reading them where they are, and stores the result into
- * all destinations, or its own. Each element is combined once. */
+/* Member i combines slice i of the sources, or block i, reading them where they are, and stores the
+ * result into all destinations, or its own. Each element is combined once. */
 WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How elements are combined, and weighted sums: scaled ones whose factor is of the member's own elements. Who combines elements needs the factors of all,
- * since those of 16 and 8 bits are multiplied in binary32, which no way carries: so each member sends its own one as a unit
- * of packets, beside what else it sends and in the order of slots (two places used in turn), and each block takes all
- * before it combines. How many members there are makes no difference to the bits. */
+/* How elements are combined, and weighted sums: scaled ones whose factor is of the member's own
+ * elements. Who combines elements needs the factors of all, since those of 16 and 8 bits are
+ * multiplied in binary32, which no way carries: so each member sends its own one as a unit of
+ * packets, beside what else it sends and in the order of slots (two places used in turn), and each
+ * block takes all before it combines. How many members there are makes no difference to the
+ * bits. */
 #ifndef WEFT_GPU_COLL_FACTORS_H
 #define WEFT_GPU_COLL_FACTORS_H
 
@@ -10,8 +12,8 @@
 
 #include "coll_round.h"
 
-/* How elements are combined. more 0: of 16 bits and more, by the host's operations but the average. The kernels of the
- * rest are others of the same text, so that these are not slower for it. */
+/* How elements are combined. more 0: of 16 bits and more, by the host's operations but the average.
+ * The kernels of the rest are others of the same text, so that these are not slower for it. */
 WEFT_DEVICE struct weft_dev_how how_of(const struct coll_call *c, int more)
 {
     weft_type type = (weft_type)c->type;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernels of collectives (coll_kernels.cu) and the code that launches them agree on. Plain C that nvcc
- * reads too.
+/* What the kernels of collectives (coll_kernels.cu) and the code that launches them agree on. Plain
+ * C that nvcc reads too.
  *
- * Rounds. Each collective of a team is a round, and its number lives in GPU memory, so that a captured graph can
- * be replayed any number of times: a launch of B blocks, a power of two, draws B tickets of COLL_BLOCKS / B each,
- * so that all of its blocks find the same number, and no block has to wait for the others to have read it.
+ * Rounds. Each collective of a team is a round, and its number lives in GPU memory, so that a
+ * captured graph can be replayed any number of times: a launch of B blocks, a power of two, draws B
+ * tickets of COLL_BLOCKS / B each, so that all of its blocks find the same number, and no block has
+ * to wait for the others to have read it.
  *
- * The ticket is also the block's number in the round: block b is the b-th that began. A GPU promises no order in which
- * it runs the blocks of a grid, but where only some of them run, these are the first ones of every member. A member's
- * block b exchanges data with block b of the others only, and waits besides only for their block 0. So nothing waits for
- * a whole grid, or for a block that is behind one that does not run, and a kernel has ended when all of its blocks
- * have. */
+ * The ticket is also the block's number in the round: block b is the b-th that began. A GPU
+ * promises no order in which it runs the blocks of a grid, but where only some of them run, these
+ * are the first ones of every member. A member's block b exchanges data with block b of the others
+ * only, and waits besides only for their block 0. So nothing waits for a whole grid, or for a block
+ * that is behind one that does not run, and a kernel has ended when all of its blocks have. */
 #ifndef WEFT_GPU_COLL_KERNELS_H
 #define WEFT_GPU_COLL_KERNELS_H
 
@@ -65,8 +66,8 @@ enum {
     COLL_RENEW_MASK = 0x1fffffff, /* of rounds, see coll_renew() */
 };
 
-/* What the proof of lines found, the worst of all that its warps saw: shifted by COLL_PROOF_SHIFT, above the number of the
- * member that it was of. */
+/* What the proof of lines found, the worst of all that its warps saw: shifted by COLL_PROOF_SHIFT,
+ * above the number of the member that it was of. */
 enum coll_proof {
     COLL_PROOF_NONE, /* it was not made */
     COLL_PROOF_GOOD,
@@ -76,8 +77,8 @@ enum coll_proof {
     COLL_PROOF_SHIFT = 8
 };
 
-/* A team's place in each member's GPU heap; two sets of slots for packets follow it, and two for lines. Flags are numbers of rounds,
- * and only grow. Those of others are in lines of their own. */
+/* A team's place in each member's GPU heap; two sets of slots for packets follow it, and two for
+ * lines. Flags are numbers of rounds, and only grow. Those of others are in lines of their own. */
 struct coll_area {
     uint64_t tickets, tickets_line[15];
     uint64_t refused, refused_line[15]; /* in checking mode: members have called differently */
@@ -86,14 +87,15 @@ struct coll_area {
         ended_line[15]; /* blocks that have ended a round in which something did not fit */
     uint64_t begun, begun_line[15]; /* the latest round that all members are known to have begun */
     uint64_t here[COLL_MEMBERS];    /* by member i: it has begun that round */
-    uint64_t relay
-        [COLL_BLOCKS]; /* by the root of a broadcast: round * COLL_CHUNKS + chunks that are here */
+    uint64_t relay[COLL_BLOCKS];    /* by the root of a broadcast: round * COLL_CHUNKS + chunks that
+                                       are here */
     uint64_t done[COLL_MEMBERS]
                  [COLL_BLOCKS]; /* by member i's block b: its stores of that round are here */
-    /* Through scratch, by member i's block b, round * COLL_STEPS + so many: parts that it has stored here, and steps that
-     * it has taken out of what this member has stored there. */
+    /* Through scratch, by member i's block b, round * COLL_STEPS + so many: parts that it has
+     * stored here, and steps that it has taken out of what this member has stored there. */
     uint64_t filled[COLL_MEMBERS][COLL_BLOCKS], emptied[COLL_MEMBERS][COLL_BLOCKS];
-    /* Of weighted sums, and of sizes through scratch: a unit of packets from each member, in rounds with even numbers and in those with odd ones. */
+    /* Of weighted sums, and of sizes through scratch: a unit of packets from each member, in rounds
+     * with even numbers and in those with odd ones. */
     char factors[2][COLL_MEMBERS][COLL_UNIT_WIRE];
 };
 
@@ -110,7 +112,8 @@ static inline uint64_t coll_area_offset(int team)
            ((uint64_t)team - wide) * 4 * COLL_NARROW_SET;
 }
 
-/* Bytes of a slot where a team's sets, all together, are scratch of so many blocks, each with `parts` slots, twice. */
+/* Bytes of a slot where a team's sets, all together, are scratch of so many blocks, each with
+ * `parts` slots, twice. */
 WEFT_DEV_BOTH uint64_t coll_scratch_slot(uint64_t set_bytes, unsigned blocks, unsigned parts)
 {
     return 4 * set_bytes / ((uint64_t)2 * blocks * parts) / COLL_SCRATCH_GRAIN * COLL_SCRATCH_GRAIN;
@@ -132,8 +135,8 @@ enum coll_header {
     COLL_HEADER_WORDS
 };
 
-/* A kernel's argument. Block i of the source goes to member i, block i of the destination comes from member i;
- * with a step of 0 they are the same one. */
+/* A kernel's argument. Block i of the source goes to member i, block i of the destination comes
+ * from member i; with a step of 0 they are the same one. */
 struct coll_call {
     char *part[COLL_MEMBERS];  /* where each member's window of the GPU heap is mapped here */
     uint16_t pe[COLL_MEMBERS]; /* for records */
@@ -150,19 +153,21 @@ struct coll_call {
     int32_t
         everywhere;  /* the result of a reduction goes to all members, else member i gets block i */
     uint32_t chunks; /* of weft_coll_spread */
-    int32_t
-        fenced; /* of weft_coll_meet: what the stream stored before is seen by who meets this member */
-    /* Of weft_coll_push_sized and weft_coll_sized_scratch, which read them: what goes to member i and where it lies in src, how much may come from
-     * it and where to in dst, all in bytes. NULL: `bytes` of this member, which differ from member to member, go to
-     * all, in the order of the team. room: of dst. */
+    int32_t fenced;  /* of weft_coll_meet: what the stream stored before is seen by who meets this
+                        member */
+    /* Of weft_coll_push_sized and weft_coll_sized_scratch, which read them: what goes to member i
+     * and where it lies in src, how much may come from it and where to in dst, all in bytes. NULL:
+     * `bytes` of this member, which differ from member to member, go to all, in the order of the
+     * team. room: of dst. */
     const uint64_t *counts, *src_at, *room_of, *dst_at;
     uint64_t room;
-    /* Of strided ones, whose blocks are elements of `element` bytes, src_apart and dst_apart bytes from one to the next.
-     * first: where `bytes` begin in a block without gaps. grain: 1, 2, 4 or 8 bytes that elements and all addresses are
-     * multiples of. */
+    /* Of strided ones, whose blocks are elements of `element` bytes, src_apart and dst_apart bytes
+     * from one to the next. first: where `bytes` begin in a block without gaps. grain: 1, 2, 4 or 8
+     * bytes that elements and all addresses are multiples of. */
     uint64_t element, src_apart, dst_apart, first;
     uint32_t grain;
-    /* Of a scaled sum. factor_at: a float or double, as elements are combined, in memory of the GPU; NULL: `factor`. */
+    /* Of a scaled sum. factor_at: a float or double, as elements are combined, in memory of the
+     * GPU; NULL: `factor`. */
     double factor;
     const void *factor_at;
     int32_t weighted; /* the factor is of this member's elements alone */

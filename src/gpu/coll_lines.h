@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines: 120 bytes of payload and the number of their round in 128 bytes, which 8 lanes of a warp store at once, 16
- * bytes each, the number in the last one's. A link of GPUs hands such a store on as a whole: who sees the number has the
- * payload. No manual promises that, so weft_coll_prove_lines looks for lines that came in parts, and a team whose members
- * saw one goes by packets.
+/* Lines: 120 bytes of payload and the number of their round in 128 bytes, which 8 lanes of a warp
+ * store at once, 16 bytes each, the number in the last one's. A link of GPUs hands such a store on
+ * as a whole: who sees the number has the payload. No manual promises that, so
+ * weft_coll_prove_lines looks for lines that came in parts, and a team whose members saw one goes
+ * by packets.
  *
- * Where a line is stored lane by lane (CPU threads run them) nothing rests on that: the lanes meet before the last one
- * stores the number, with release, and each lane loads it, with acquire, before its payload. So can a block of one
- * thread, which does what all lanes do, one after the other.
+ * Where a line is stored lane by lane (CPU threads run them) nothing rests on that: the lanes meet
+ * before the last one stores the number, with release, and each lane loads it, with acquire, before
+ * its payload. So can a block of one thread, which does what all lanes do, one after the other.
  *
- * Per link: 1.07 bytes for each one of payload; no fence, no flag. Lines have sets of slots of their own, since payload
- * of lines lies where packets have numbers; these are of 64 bits and never come again, so nothing is renewed.
+ * Per link: 1.07 bytes for each one of payload; no fence, no flag. Lines have sets of slots of
+ * their own, since payload of lines lies where packets have numbers; these are of 64 bits and never
+ * come again, so nothing is renewed.
  *
- * A warp's four lines make a piece of 30 units of 16 bytes: lanes have a unit each, but for those with a number, two of
- * which share one. */
+ * A warp's four lines make a piece of 30 units of 16 bytes: lanes have a unit each, but for those
+ * with a number, two of which share one. */
 #ifndef WEFT_GPU_COLL_LINES_H
 #define WEFT_GPU_COLL_LINES_H
 
@@ -27,7 +29,8 @@ enum {
         4 * LINE_PAYLOAD, /* where the payload of the lanes with numbers begins in a piece */
 };
 
-/* The lanes that a thread acts for: itself, or all of them where it is the only one of its block. */
+/* The lanes that a thread acts for: itself, or all of them where it is the only one of its
+ * block. */
 #if WEFT_TARGET_CUDA
 #define FOR_LANES(lane) for (unsigned lane = weft_dev_lane(), once_ = 1; once_; once_ = 0)
 #define ALONE           0
@@ -142,7 +145,8 @@ WEFT_DEVICE struct weft_dev_vec16 lane_look(const char *slot, uint64_t piece, un
     return v;
 }
 
-/* The payload of a lane of `member`'s piece when its line has this round's number. v: what lane_look() gave. */
+/* The payload of a lane of `member`'s piece when its line has this round's number. v: what
+ * lane_look() gave. */
 WEFT_DEVICE struct weft_dev_vec16 lane_await(struct round *r, struct weft_dev_vec16 v,
                                              const char *slot, uint64_t piece, unsigned lane,
                                              int sent, int member)
@@ -254,7 +258,8 @@ KERNEL weft_coll_send_lines(struct coll_call call)
         all_have_begun(&r);
 }
 
-/* A lane's part of piece `at` of every member's slot, combined in the order of the team. `mine`: the own one. */
+/* A lane's part of piece `at` of every member's slot, combined in the order of the team. `mine`:
+ * the own one. */
 WEFT_DEVICE struct weft_dev_vec16 lane_combine(struct round *r, struct weft_dev_how h,
                                                struct weft_dev_vec16 mine, int slots, uint64_t at,
                                                unsigned lane, int sent)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoallv and collect, direct: sizes and places come first, a unit of packets for each member, which also says that
- * destinations are ready; then the blocks go where they belong, as in coll_direct.h. Three trips and a fence, the bytes themselves
- * and a unit for each member on each link. Through scratch: coll_sized.h. */
+/* Alltoallv and collect, direct: sizes and places come first, a unit of packets for each member,
+ * which also says that destinations are ready; then the blocks go where they belong, as in
+ * coll_direct.h. Three trips and a fence, the bytes themselves and a unit for each member on each
+ * link. Through scratch: coll_sized.h. */
 #ifndef WEFT_GPU_COLL_OFFERS_H
 #define WEFT_GPU_COLL_OFFERS_H
 
@@ -9,9 +10,10 @@
 
 #include "coll_round.h"
 
-/* Of this member and member i: how many bytes go there and where they lie in src; and what it is told: where its block
- * may go, and how many bytes may come, none where that would be behind the destination's end. For collect, which has no
- * counts, it is told how many bytes this member has. */
+/* Of this member and member i: how many bytes go there and where they lie in src; and what it is
+ * told: where its block may go, and how many bytes may come, none where that would be behind the
+ * destination's end. For collect, which has no counts, it is told how many bytes this member
+ * has. */
 struct sized_own {
     uint64_t bytes, from;
     struct weft_dev_vec16 offer; /* travels as a unit of packets */
@@ -55,8 +57,9 @@ WEFT_DEVICE void push_block(const struct round *r, int member, const char *from,
         weft_dev_move(to, from, (size_t)bytes, r->rank, r->threads, 0);
 }
 
-/* Behind a round in which something of this member's does not fit, by all threads: whether this one is to tell. It is of the
- * last block, since who sees the word waits for nothing any more, and the blocks that are still under way would be lost. */
+/* Behind a round in which something of this member's does not fit, by all threads: whether this one
+ * is to tell. It is of the last block, since who sees the word waits for nothing any more, and the
+ * blocks that are still under way would be lost. */
 WEFT_DEVICE int is_last_of_all(const struct round *r)
 {
     uint64_t blocks = weft_dev_grid_dim_x();
@@ -82,8 +85,8 @@ WEFT_DEVICE void push_alone(struct round *r, const struct coll_call *c)
         refuse_block(c->reporting, c->operation, c->team, c->pe[0], c->dst + at, own.bytes, room);
 }
 
-/* Everyone's offer and what goes to each, in shared memory: [2 i] and [2 i + 1] of member i. `first` has the sizes of the
- * member whose number is this thread's. */
+/* Everyone's offer and what goes to each, in shared memory: [2 i] and [2 i + 1] of member i.
+ * `first` has the sizes of the member whose number is this thread's. */
 WEFT_DEVICE void exchange_offers(struct round *r, struct sized_own first, uint64_t *offers,
                                  uint64_t *sends)
 {
@@ -149,8 +152,8 @@ WEFT_DEVICE void refuse_blocks(const struct round *r, const uint64_t *offers, co
     }
 }
 
-/* Alltoallv and collect: sizes and places are exchanged first, which also says that destinations are ready. The own ones
- * are loaded while the number of the round is on its way. */
+/* Alltoallv and collect: sizes and places are exchanged first, which also says that destinations
+ * are ready. The own ones are loaded while the number of the round is on its way. */
 KERNEL weft_coll_push_sized(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);

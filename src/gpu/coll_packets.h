@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets: every 4 bytes of payload travel beside the number of their round, one or two such pairs in a store, so that data
- * and flag come together: no fence, and nobody waits for a flag. (On paths whose larger stores come whole: coll_lines.h.)
+/* Packets: every 4 bytes of payload travel beside the number of their round, one or two such pairs
+ * in a store, so that data and flag come together: no fence, and nobody waits for a flag. (On paths
+ * whose larger stores come whole: coll_lines.h.)
  *
- *   one trip (weft_coll_send, weft_coll_reduce_one): each member sends its block, or its whole vector, into a slot that
- *     each other member has for it, and takes or combines what comes. One trip over the link, 2 x (n - 1) x bytes out of
- *     each GPU. No flag in an exchange; a member that only receives says `here`, so that a root does not overrun it.
- *   two trips (weft_coll_reduce_two): slice i of everyone goes to member i, which combines them and sends the result to
- *     everyone. Two trips, 4 x (n - 1) / n x bytes.
+ *   one trip (weft_coll_send, weft_coll_reduce_one): each member sends its block, or its whole
+ * vector, into a slot that each other member has for it, and takes or combines what comes. One trip
+ * over the link, 2 x (n - 1) x bytes out of each GPU. No flag in an exchange; a member that only
+ * receives says `here`, so that a root does not overrun it. two trips (weft_coll_reduce_two): slice
+ * i of everyone goes to member i, which combines them and sends the result to everyone. Two trips,
+ * 4 x (n - 1) / n x bytes.
  *
- * Slots are used in turn (coll_round.h): a member may fill those of round k when all have ended round k - 2. */
+ * Slots are used in turn (coll_round.h): a member may fill those of round k when all have ended
+ * round k - 2. */
 #ifndef WEFT_GPU_COLL_PACKETS_H
 #define WEFT_GPU_COLL_PACKETS_H
 
@@ -130,8 +133,8 @@ WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_
     return weft_dev_wide_end(h, &acc);
 }
 
-/* Everyone's vector goes to everyone (or to the root), or block i of it to member i, which combine what they have
- * got. Each thread sends and combines the same units, so that dst may be src. */
+/* Everyone's vector goes to everyone (or to the root), or block i of it to member i, which combine
+ * what they have got. Each thread sends and combines the same units, so that dst may be src. */
 WEFT_DEVICE void reduce_one(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
@@ -174,15 +177,17 @@ KERNEL_OF_512 weft_coll_reduce_one_more(struct coll_call call)
     reduce_one(&call, shared, factors, 1);
 }
 
-/* Units of the whole vector that member `member` combines: `slice` of them, but for the last members. */
+/* Units of the whole vector that member `member` combines: `slice` of them, but for the last
+ * members. */
 WEFT_DEVICE uint64_t slice_end(uint64_t units, uint64_t slice, int member)
 {
     uint64_t end = slice * ((uint64_t)member + 1);
     return end < units ? end : units;
 }
 
-/* Slice i of everyone goes to member i, which combines them and sends the result to everyone, into further slots.
- * A thread has the same units of every slice in each step, so that dst may be src. No slice is empty. */
+/* Slice i of everyone goes to member i, which combines them and sends the result to everyone, into
+ * further slots. A thread has the same units of every slice in each step, so that dst may be src.
+ * No slice is empty. */
 WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;

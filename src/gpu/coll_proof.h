@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proof of lines at the first collective of a team, between each two members, by as many blocks as collectives may
- * have, several times over. A quarter of a block's warps store lines whose number and payload change on and on, another
- * quarter looks at those that come and compares their payload with their number, and the rest stores to the same member's
- * slots of packets meanwhile, so that the link is under load. Stores go on until those who look have seen lines enough,
- * however slowly they see them. The lines are stored and loaded as those of collectives. */
+/* The proof of lines at the first collective of a team, between each two members, by as many blocks
+ * as collectives may have, several times over. A quarter of a block's warps store lines whose
+ * number and payload change on and on, another quarter looks at those that come and compares their
+ * payload with their number, and the rest stores to the same member's slots of packets meanwhile,
+ * so that the link is under load. Stores go on until those who look have seen lines enough, however
+ * slowly they see them. The lines are stored and loaded as those of collectives. */
 #ifndef WEFT_GPU_COLL_PROOF_H
 #define WEFT_GPU_COLL_PROOF_H
 
@@ -54,14 +55,16 @@ WEFT_DEVICE struct limit proof_limit(const struct round *r)
     return limit_start(most_ns && most_ns < PROOF_LIMIT_NS ? most_ns : PROOF_LIMIT_NS);
 }
 
-/* What the warps of a block that look say to the block that stores, in `emptied`: a step of this round. */
+/* What the warps of a block that look say to the block that stores, in `emptied`: a step of this
+ * round. */
 WEFT_DEVICE uint64_t proof_enough(const struct round *r)
 {
     return r->number * COLL_STEPS + 1;
 }
 
-/* Whether stores go on behind the k-th one to `member`, the same in all lanes: `least` of them, then until lines enough have
- * been seen. A block of one thread does not wait for that: it looks only behind its own stores. */
+/* Whether stores go on behind the k-th one to `member`, the same in all lanes: `least` of them,
+ * then until lines enough have been seen. A block of one thread does not wait for that: it looks
+ * only behind its own stores. */
 WEFT_DEVICE int proof_goes_on(const struct round *r, int member, uint64_t k, uint64_t least,
                               struct limit *limit)
 {
@@ -79,8 +82,8 @@ WEFT_DEVICE int proof_goes_on(const struct round *r, int member, uint64_t k, uin
 #endif
 }
 
-/* Load of the link to `member`, by warp `warp` of `warps`: the own slot of packets there is filled again and again with words
- * that are no packets, which have COLL_NUMBER_BIT in each upper half. */
+/* Load of the link to `member`, by warp `warp` of `warps`: the own slot of packets there is filled
+ * again and again with words that are no packets, which have COLL_NUMBER_BIT in each upper half. */
 WEFT_DEVICE void proof_load(const struct round *r, int member, uint64_t warp, uint64_t warps)
 {
     const struct coll_call *c = r->c;
@@ -130,8 +133,8 @@ WEFT_DEVICE uint64_t proof_look(const char *slot, uint64_t piece, unsigned lane,
 #endif
 }
 
-/* What one lane found of `member`. Lines are looked at until enough of them have been seen, one of the last that come in any
- * case among them, or the limit has passed. */
+/* What one lane found of `member`. Lines are looked at until enough of them have been seen, one of
+ * the last that come in any case among them, or the limit has passed. */
 WEFT_DEVICE enum coll_proof proof_take(const struct round *r, int member, uint64_t piece,
                                        unsigned lane)
 {
@@ -159,9 +162,10 @@ WEFT_DEVICE void proof_found(const struct round *r, enum coll_proof found, int m
                             RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* At distance i: this member says to the one i + 1 places before it that it looks, and stores to the one i + 1 places
- * behind when that has said so: each block to its own number's, by `done`, which is of no other use in this round. Where
- * slots have not pieces enough for all blocks the rest is load. */
+/* At distance i: this member says to the one i + 1 places before it that it looks, and stores to
+ * the one i + 1 places behind when that has said so: each block to its own number's, by `done`,
+ * which is of no other use in this round. Where slots have not pieces enough for all blocks the
+ * rest is load. */
 WEFT_DEVICE void proof_of(struct round *r, int i, uint64_t *looked)
 {
     const struct coll_call *c = r->c;
@@ -198,8 +202,8 @@ WEFT_DEVICE void proof_of(struct round *r, int i, uint64_t *looked)
     weft_dev_sync_block();
 }
 
-/* One of several rounds, by blocks of COLL_PROOF_THREADS, or of one thread. The worst that they found is in the area when
- * they have ended. */
+/* One of several rounds, by blocks of COLL_PROOF_THREADS, or of one thread. The worst that they
+ * found is in the area when they have ended. */
 KERNEL_OF_512 weft_coll_prove_lines(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);

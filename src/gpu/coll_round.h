@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernels of collectives are made of: rounds and their numbers, flags, and packets in slots. See
- * coll_kernels.cu for how they are used, coll_kernels.h for what lies where. */
+/* What the kernels of collectives are made of: rounds and their numbers, flags, and packets in
+ * slots. See coll_kernels.cu for how they are used, coll_kernels.h for what lies where. */
 #ifndef WEFT_GPU_COLL_ROUND_H
 #define WEFT_GPU_COLL_ROUND_H
 
@@ -42,16 +42,16 @@ WEFT_DEVICE uint64_t set_offset(const struct coll_call *c, uint64_t number)
     return c->area + sizeof(struct coll_area) + (number & 1) * c->set_bytes;
 }
 
-/* The record of a wait that ran out. Out of line and by value, so that what it needs stays in registers while
- * nothing runs out. */
+/* The record of a wait that ran out. Out of line and by value, so that what it needs stays in
+ * registers while nothing runs out. */
 WEFT_DEVICE_NOINLINE void expired(struct gpu_reporting reporting, int operation, int team, int pe,
                                   const void *at, uint64_t expected, uint64_t seen, uint64_t since)
 {
     leave_record(reporting, (uint32_t)operation, team, pe, at, expected, seen, 5, since);
 }
 
-/* After a poll for `wanted` of `member` at `at` that saw `seen`. A wait that has run out, and the failure of the job, end
- * all waits of this thread: the kernel goes on to its end. */
+/* After a poll for `wanted` of `member` at `at` that saw `seen`. A wait that has run out, and the
+ * failure of the job, end all waits of this thread: the kernel goes on to its end. */
 WEFT_DEVICE void wait_on(struct round *r, struct patience *p, int member, const void *at,
                          uint64_t wanted, uint64_t seen)
 {
@@ -66,8 +66,8 @@ WEFT_DEVICE void wait_on(struct round *r, struct patience *p, int member, const 
         leave_word(&r->c->reporting, (uint32_t)r->c->operation, r->c->team, r->c->pe[member]);
 }
 
-/* Waits until a flag that `member` sets is at least `value`. Acquire: what it stored before its release, or its
- * fence, is seen behind. */
+/* Waits until a flag that `member` sets is at least `value`. Acquire: what it stored before its
+ * release, or its fence, is seen behind. */
 WEFT_DEVICE void await_flag(struct round *r, const uint64_t *flag, uint64_t value, int member)
 {
     struct patience p = {0, 0, 0};
@@ -76,9 +76,10 @@ WEFT_DEVICE void await_flag(struct round *r, const uint64_t *flag, uint64_t valu
         wait_on(r, &p, member, flag, value, seen);
 }
 
-/* Numbers of packets come again after 2^30 rounds, and one that has not been written since would look new. So in
- * two rounds of every 2^29 the set of the next round is cleared: nobody fills it before this round's packets from
- * here have come, or this member has said `here`, and both are this block's to do. */
+/* Numbers of packets come again after 2^30 rounds, and one that has not been written since would
+ * look new. So in two rounds of every 2^29 the set of the next round is cleared: nobody fills it
+ * before this round's packets from here have come, or this member has said `here`, and both are
+ * this block's to do. */
 WEFT_DEVICE void coll_renew(const struct round *r)
 {
     const struct coll_call *c = r->c;
@@ -97,8 +98,9 @@ WEFT_DEVICE void coll_renew(const struct round *r)
     weft_dev_sync_block();
 }
 
-/* Not 0: the members have called differently (coll_check.h), and the kernel stores nothing: another member, which has not
- * seen it yet, would miss a packet that one of a later round took the place of. */
+/* Not 0: the members have called differently (coll_check.h), and the kernel stores nothing: another
+ * member, which has not seen it yet, would miss a packet that one of a later round took the place
+ * of. */
 WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t *shared)
 {
     r->c = c;
@@ -125,8 +127,8 @@ WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t
     return r->failed;
 }
 
-/* Tells all others that this member has begun. Relaxed: what the stream did before is behind the end of its
- * kernels, and the flag is the only data of this one. */
+/* Tells all others that this member has begun. Relaxed: what the stream did before is behind the
+ * end of its kernels, and the flag is the only data of this one. */
 WEFT_DEVICE void say_here(const struct round *r)
 {
     const struct coll_call *c = r->c;
@@ -164,9 +166,9 @@ WEFT_DEVICE void all_have_begun(const struct round *r)
         weft_dev_store_u64(&r->own->begun, r->number, RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* The end of a direct round: this block's stores are at the others, and those of their blocks of this number are
- * here. The fence orders what this thread did and what those did that it has met in the block's sync. fenced 0:
- * nothing was stored there, only read. */
+/* The end of a direct round: this block's stores are at the others, and those of their blocks of
+ * this number are here. The fence orders what this thread did and what those did that it has met in
+ * the block's sync. fenced 0: nothing was stored there, only read. */
 WEFT_DEVICE void round_end(struct round *r, int fenced)
 {
     const struct coll_call *c = r->c;
@@ -249,8 +251,9 @@ WEFT_DEVICE int has_two(uint64_t bytes, uint64_t unit)
     return bytes - COLL_UNIT * unit > 8;
 }
 
-/* The first unit of this thread, of the data for member `of`, loaded while the ticket is still on its way: the right
- * one where blocks draw their tickets in the order of the grid, see first_unit_of(). */
+/* The first unit of this thread, of the data for member `of`, loaded while the ticket is still on
+ * its way: the right one where blocks draw their tickets in the order of the grid, see
+ * first_unit_of(). */
 WEFT_DEVICE struct weft_dev_vec16 first_unit(const struct coll_call *c, int of)
 {
     uint64_t unit = weft_dev_block_x() * (uint64_t)weft_dev_block_dim_x() + weft_dev_thread_x();
@@ -260,8 +263,8 @@ WEFT_DEVICE struct weft_dev_vec16 first_unit(const struct coll_call *c, int of)
     return weft_dev_unit_load(c->src + (uint64_t)of * c->src_step, c->bytes, unit);
 }
 
-/* The first unit of this thread in the round. loaded: what first_unit() gave; another block's load has brought what is
- * loaded here into the L2 cache. */
+/* The first unit of this thread in the round. loaded: what first_unit() gave; another block's load
+ * has brought what is loaded here into the L2 cache. */
 WEFT_DEVICE struct weft_dev_vec16 first_unit_of(const struct round *r, struct weft_dev_vec16 loaded,
                                                 int of)
 {

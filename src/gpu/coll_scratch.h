@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Through scratch: what is too much for packets, and cannot be stored where it belongs, since destinations (or, of a
- * reduction, sources) are memory that the other members do not reach. Its scratch is that of the team's own area, all four
- * sets of slots together: each block has a slot there for each member, twice, and fills the one while the other one is
- * taken out. Per link the bytes themselves, as direct ones, and each byte is copied once more within its GPU, by blocks that
- * others do not wait for: while one copies the rest have the link. A broadcast carries them once too, where it is large: a
- * slice to each of the others, from whose scratch these hand it on; else (n - 1) times from the root, for a flag less.
+/* Through scratch: what is too much for packets, and cannot be stored where it belongs, since
+ * destinations (or, of a reduction, sources) are memory that the other members do not reach. Its
+ * scratch is that of the team's own area, all four sets of slots together: each block has a slot
+ * there for each member, twice, and fills the one while the other one is taken out. Per link the
+ * bytes themselves, as direct ones, and each byte is copied once more within its GPU, by blocks
+ * that others do not wait for: while one copies the rest have the link. A broadcast carries them
+ * once too, where it is large: a slice to each of the others, from whose scratch these hand it on;
+ * else (n - 1) times from the root, for a flag less.
  *
- * Steps. Block b of a member exchanges with block b of the others. `filled`, behind a fence, tells how many steps it has
- * stored. Where everyone sends to everyone that also says that it has taken the step before out, since it awaits all of that
- * first: who stores step k has heard of everyone's k - 1, so k - 2 is out. Where only some send, those who take tell by
- * `emptied`, behind a release, and step k needs k - 1 of it. Of a broadcast in slices those who hand on know it of each
- * other by `filled`, and the root by `emptied`.
+ * Steps. Block b of a member exchanges with block b of the others. `filled`, behind a fence, tells
+ * how many steps it has stored. Where everyone sends to everyone that also says that it has taken
+ * the step before out, since it awaits all of that first: who stores step k has heard of everyone's
+ * k - 1, so k - 2 is out. Where only some send, those who take tell by `emptied`, behind a release,
+ * and step k needs k - 1 of it. Of a broadcast in slices those who hand on know it of each other by
+ * `filled`, and the root by `emptied`.
  *
- * Packets and lines tell new ones by numbers that what passes here could look like. So a block clears its slots when it
- * has taken all out, and the end of the round, in which each waits for all, says that everything is clear. */
+ * Packets and lines tell new ones by numbers that what passes here could look like. So a block
+ * clears its slots when it has taken all out, and the end of the round, in which each waits for
+ * all, says that everything is clear. */
 #ifndef WEFT_GPU_COLL_SCRATCH_H
 #define WEFT_GPU_COLL_SCRATCH_H
 
@@ -82,7 +86,8 @@ WEFT_DEVICE void await_emptied(struct round *r, const struct scratch *s, uint64_
     r->failed = weft_dev_sync_block_or(r->failed);
 }
 
-/* The fence orders what this thread has stored and what those have that it has met in the block's sync. */
+/* The fence orders what this thread has stored and what those have that it has met in the block's
+ * sync. */
 WEFT_DEVICE void tell_filled(struct round *r, const struct scratch *s, uint64_t parts)
 {
     const struct coll_call *c = r->c;
@@ -114,7 +119,8 @@ WEFT_DEVICE void await_filled_by(struct round *r, const struct scratch *s, uint6
     r->failed = weft_dev_sync_block_or(r->failed);
 }
 
-/* Release: pairs with the acquire of await_emptied(); what the threads that this one has met have loaded is loaded. */
+/* Release: pairs with the acquire of await_emptied(); what the threads that this one has met have
+ * loaded is loaded. */
 WEFT_DEVICE void tell_emptied(struct round *r, const struct scratch *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;
@@ -144,7 +150,8 @@ WEFT_DEVICE void scratch_clear(const struct round *r, const struct scratch *s, u
             }
 }
 
-/* What a step has of member i's slice of the vector, or of its block: bytes from the begin of the source on. */
+/* What a step has of member i's slice of the vector, or of its block: bytes from the begin of the
+ * source on. */
 struct scratch_range {
     uint64_t at, bytes;
 };
@@ -360,8 +367,9 @@ WEFT_DEVICE int gets_results(const struct coll_call *c, int member)
     return c->everywhere || (c->flow == COLL_TO && member == c->root);
 }
 
-/* One step: parts go to who combines them; results to who wants them, which only slices have. A thread stores into dst
- * what it has loaded from src, or what the block had loaded before it met: dst may be src. */
+/* One step: parts go to who combines them; results to who wants them, which only slices have. A
+ * thread stores into dst what it has loaded from src, or what the block had loaded before it met:
+ * dst may be src. */
 WEFT_DEVICE void scratch_step(struct round *r, const struct scratch *s, struct weft_dev_how h,
                               uint64_t slice, uint64_t within, uint64_t step)
 {
@@ -400,7 +408,8 @@ WEFT_DEVICE void scratch_step(struct round *r, const struct scratch *s, struct w
     }
 }
 
-/* Of all, each member combines a slice, or its block. Everyone sends to everyone, whatever the flow of results. */
+/* Of all, each member combines a slice, or its block. Everyone sends to everyone, whatever the flow
+ * of results. */
 WEFT_DEVICE void scratch_reduce(const struct coll_call *c, uint64_t *shared, double *factors,
                                 int more)
 {

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collect and alltoallv through scratch (coll_scratch.h), where destinations are memory that the other members do not
- * reach. Per link the bytes themselves and a unit for each member; fences and flags as of other ways through scratch.
+/* Collect and alltoallv through scratch (coll_scratch.h), where destinations are memory that the
+ * other members do not reach. Per link the bytes themselves and a unit for each member; fences and
+ * flags as of other ways through scratch.
  *
- * First the members tell each other, by packets where the factors of weighted sums have their places, since slots are
- * filled by who is quicker meanwhile: how many bytes each has for the other, and for how many it has room. So both know
- * whether a block fits; who sends one that does not leaves the record in the end, and neither side counts it. Of collect each member
- * looks at its own room. Who has heard of all knows that they have begun: slots and destinations are free.
+ * First the members tell each other, by packets where the factors of weighted sums have their
+ * places, since slots are filled by who is quicker meanwhile: how many bytes each has for the
+ * other, and for how many it has room. So both know whether a block fits; who sends one that does
+ * not leaves the record in the end, and neither side counts it. Of collect each member looks at its
+ * own room. Who has heard of all knows that they have begun: slots and destinations are free.
  *
- * Each pair has steps of its own, as many as its bytes take. Step k of a pair needs k - 1 to be told emptied. A member goes
- * through its steps with all others in one order, so that whoever is the furthest behind waits for nobody. */
+ * Each pair has steps of its own, as many as its bytes take. Step k of a pair needs k - 1 to be
+ * told emptied. A member goes through its steps with all others in one order, so that whoever is
+ * the furthest behind waits for nobody. */
 #ifndef WEFT_GPU_COLL_SIZED_H
 #define WEFT_GPU_COLL_SIZED_H
 
 #include "coll_offers.h"
 #include "coll_scratch.h"
 
-/* Between this member and another one. Of the blocks this block's share: from `begin` to `end` in them. */
+/* Between this member and another one. Of the blocks this block's share: from `begin` to `end` in
+ * them. */
 struct sized_pair {
     uint64_t in, in_begin, in_end; /* bytes from that member, 0: none or refused */
     uint64_t out, out_begin, out_end;
@@ -75,7 +79,8 @@ WEFT_DEVICE void sized_refuse(const struct round *r, const struct sized_pair *pa
                          pairs[i].want, pairs[i].room);
 }
 
-/* Into `pairs`, shared by the block: first what this member has for each other and has room for, then what fits. */
+/* Into `pairs`, shared by the block: first what this member has for each other and has room for,
+ * then what fits. */
 WEFT_DEVICE void sized_meet(struct round *r, const struct scratch *s, struct sized_pair *pairs)
 {
     const struct coll_call *c = r->c;
@@ -138,7 +143,8 @@ WEFT_DEVICE void sized_send(struct round *r, const struct scratch *s,
     tell_filled(r, s, step + 1);
 }
 
-/* Takes out what the others have stored for this step, and tells them. Release: pairs with the acquire of sized_send(). */
+/* Takes out what the others have stored for this step, and tells them. Release: pairs with the
+ * acquire of sized_send(). */
 WEFT_DEVICE void sized_take(struct round *r, const struct scratch *s,
                             const struct sized_pair *pairs, uint64_t step)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoall of blocks whose elements lie apart: by packets, which carry them without gaps, and by direct stores;
- * through scratch in coll_scratch.h. See coll_kernels.cu. */
+/* Alltoall of blocks whose elements lie apart: by packets, which carry them without gaps, and by
+ * direct stores; through scratch in coll_scratch.h. See coll_kernels.cu. */
 #ifndef WEFT_GPU_COLL_STRIDED_H
 #define WEFT_GPU_COLL_STRIDED_H
 
@@ -8,7 +8,8 @@
 
 #include "coll_round.h"
 
-/* Byte `at` of a block without gaps, counted from c->first: which element it is of, and where in that. */
+/* Byte `at` of a block without gaps, counted from c->first: which element it is of, and where in
+ * that. */
 struct strided_place {
     uint64_t element, within;
 };
@@ -97,7 +98,8 @@ KERNEL weft_coll_send_strided(struct coll_call call)
     all_have_begun(&r);
 }
 
-/* A block of this member's source to its place in a destination; the loads of a thread do not wait for one another. */
+/* A block of this member's source to its place in a destination; the loads of a thread do not wait
+ * for one another. */
 WEFT_DEVICE void strided_move(const struct round *r, char *to, const char *from)
 {
     const struct coll_call *c = r->c;

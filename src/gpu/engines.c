@@ -117,7 +117,8 @@ static weft_status copy_forked(struct gpu_engine_set *set, struct gpu *gpu, CUst
     return status;
 }
 
-/* What failed in part is complete before the caller is told, so that it may use its memory again. */
+/* What failed in part is complete before the caller is told, so that it may use its memory
+ * again. */
 static void settle(struct gpu_engine_set *set, struct gpu *gpu)
 {
     char sentence[512];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several copies side by side at one place of a stream, by the copy engines: they begin when what was put on the stream
- * before has ended, and what is put on it afterwards waits for all of them. Each copy but the first has a stream of the
- * library's own that forks off the caller's and joins it again by events, so that copies are side by side in a graph, too.
- * A batch (cuMemcpyBatchAsync) is no substitute: the driver carries out its copies one after the other, 64 MiB to a peer
- * and to the own memory in 224 us on H100, and by two streams in 179. Knows addresses, no collectives. */
+/* Several copies side by side at one place of a stream, by the copy engines: they begin when what
+ * was put on the stream before has ended, and what is put on it afterwards waits for all of them.
+ * Each copy but the first has a stream of the library's own that forks off the caller's and joins
+ * it again by events, so that copies are side by side in a graph, too. A batch (cuMemcpyBatchAsync)
+ * is no substitute: the driver carries out its copies one after the other, 64 MiB to a peer and to
+ * the own memory in 224 us on H100, and by two streams in 179. Knows addresses, no collectives. */
 #ifndef WEFT_GPU_ENGINES_H
 #define WEFT_GPU_ENGINES_H
 
@@ -21,8 +22,9 @@ struct gpu_engine_copy {
     size_t bytes;
 };
 
-/* Streams that are used together, by copies of one order, since those of another may have to overtake them. A stream
- * stays part of a capture until that ends, so captures have theirs, each a set by itself. */
+/* Streams that are used together, by copies of one order, since those of another may have to
+ * overtake them. A stream stays part of a capture until that ends, so captures have theirs, each a
+ * set by itself. */
 struct gpu_engine_set {
     int streams; /* 0: nobody has the set */
     int order;
@@ -39,8 +41,9 @@ struct gpu_engines {
 void gpu_engines_open(struct gpu_engines *engines);
 void gpu_engines_close(struct gpu_engines *engines, struct gpu *gpu);
 
-/* n copies, of which none reads or writes what another writes. order: a number of what the program has ordered, such as
- * the collectives of a team; calls of different ones never wait for each other. The device's context is current. */
+/* n copies, of which none reads or writes what another writes. order: a number of what the program
+ * has ordered, such as the collectives of a team; calls of different ones never wait for each
+ * other. The device's context is current. */
 weft_status gpu_engines_copy(struct gpu_engines *engines, struct gpu *gpu, CUstream stream,
                              int order, const struct gpu_engine_copy *copies, int n);
 

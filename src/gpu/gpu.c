@@ -90,8 +90,8 @@ weft_status gpu_machinery_start(struct gpu *gpu)
 enum { TICKETS_BYTES = 4096 };
 
 /* The library's own part of every window: a count of records, two areas per team (for kernels'
- * collectives, and for barriers on streams), one per local peer for the proof, and those of collectives of
- * the host and of streams. All zeros before any peer may touch it. */
+ * collectives, and for barriers on streams), one per local peer for the proof, and those of
+ * collectives of the host and of streams. All zeros before any peer may touch it. */
 static weft_status make_system_area(struct gpu *gpu, int team_slots)
 {
     size_t members = (size_t)gpu->boot->npes;

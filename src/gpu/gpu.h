@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU side of a job: driver, device, heap, kernels, internal streams; and what is done with them
- * on behalf of the host: copies between any two memories, single accesses, signals, bounded waits.
- * Works on addresses; which PE and offset they mean is known above. */
+/* The GPU side of a job: driver, device, heap, kernels, internal streams; and what is done with
+ * them on behalf of the host: copies between any two memories, single accesses, signals, bounded
+ * waits. Works on addresses; which PE and offset they mean is known above. */
 #ifndef WEFT_GPU_GPU_H
 #define WEFT_GPU_GPU_H
 
@@ -90,11 +90,11 @@ struct gpu {
     size_t proof_offset;                /* struct prove_area of every peer */
     size_t lines_offset;     /* of every peer, for proofs of paths; GPU_LINE_BYTES each */
     size_t nic_lines_offset; /* likewise, two for each: what it writes here, and what goes to it */
-    size_t
-        map_test_offset; /* of every peer, GPU_MAP_TEST_BYTES each, for the test of the CPU's mapping */
-    size_t coll_offset; /* struct coll_area of the first teams */
-    size_t team_bytes;  /* of one team's struct gpu_team_area */
-    int *slot_of;       /* [npes] place among the local PEs, -1 = on another node */
+    size_t map_test_offset;  /* of every peer, GPU_MAP_TEST_BYTES each, for the test of the CPU's
+                                mapping */
+    size_t coll_offset;      /* struct coll_area of the first teams */
+    size_t team_bytes;       /* of one team's struct gpu_team_area */
+    int *slot_of;            /* [npes] place among the local PEs, -1 = on another node */
     pthread_mutex_t registrations_lock;
     struct gpu_registration *registrations;
     struct gpu_pins pins;
@@ -140,20 +140,20 @@ struct gpu_pinned {
 };
 
 /* Opens the GPU side of every PE. Collective over the job. `current`: see gpu_device_open().
- * team_slots: how many teams need a place for barriers on streams. wish: for which peers a third GPU is
- * looked for. Fails at every PE with the same status, and then leaves nothing. */
+ * team_slots: how many teams need a place for barriers on streams. wish: for which peers a third
+ * GPU is looked for. Fails at every PE with the same status, and then leaves nothing. */
 weft_status gpu_open(struct gpu **gpu, struct boot *boot, CUcontext current, int team_slots,
                      enum gpu_relay_wish wish);
 
 /* Not collective: the caller sees to it that no peer uses this PE's memory any more. */
 void gpu_close(struct gpu *gpu);
 
-/* WEFT_OK, or the error that a kernel of the program has left in the context (an illegal address, say):
- * nothing runs there any more. Does not wait. */
+/* WEFT_OK, or the error that a kernel of the program has left in the context (an illegal address,
+ * say): nothing runs there any more. Does not wait. */
 weft_status gpu_check(struct gpu *gpu);
 
-/* Pins the first `end` bytes of every slot of the host heap, and somewhat more. Best effort: without
- * it copies are slower, and kernels cannot access the host heap. */
+/* Pins the first `end` bytes of every slot of the host heap, and somewhat more. Best effort:
+ * without it copies are slower, and kernels cannot access the host heap. */
 void gpu_pin_heap(struct gpu *gpu, char *slots, size_t stride, size_t size, int slot_count,
                   size_t end);
 void gpu_unpin_heap(struct gpu *gpu);
@@ -175,8 +175,8 @@ void gpu_unpin_range(struct gpu *gpu, const void *address, size_t bytes);
 /* Where kernels find pinned memory. */
 weft_status gpu_seen(struct gpu *gpu, void *address, CUdeviceptr *seen);
 
-/* Makes a register of a device, or a word of plain memory in its place, writable by kernels, which find it at
- * *seen. WEFT_ERR_UNSUPPORTED: the driver refuses. gpu_unpin_range() undoes it. */
+/* Makes a register of a device, or a word of plain memory in its place, writable by kernels, which
+ * find it at *seen. WEFT_ERR_UNSUPPORTED: the driver refuses. gpu_unpin_range() undoes it. */
 enum gpu_register_kind { GPU_REGISTER_DEVICE, GPU_REGISTER_MEMORY };
 weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *seen,
                              enum gpu_register_kind *kind);
@@ -201,8 +201,8 @@ enum gpu_place {
  * else the driver is asked. */
 enum gpu_place gpu_place_of(struct gpu *gpu, const void *address);
 
-/* The same where only GPU memory must be told from the rest, which takes the driver longer than a small transfer takes
- * the CPU: pinned memory may be called plain. */
+/* The same where only GPU memory must be told from the rest, which takes the driver longer than a
+ * small transfer takes the CPU: pinned memory may be called plain. */
 enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *address);
 
 /* Where local PE `slot`'s offset is mapped here, 0 when it cannot be accessed. */
@@ -220,11 +220,13 @@ static inline CUdeviceptr gpu_team_address(const struct gpu *gpu, int slot, int 
 
 /* ------------------------------------------------------------------------ for NICs (gpu/nic.c) */
 
-/* The allocation of the heap that holds an offset of the windows; false: the heap has none there. */
+/* The allocation of the heap that holds an offset of the windows; false: the heap has none
+ * there. */
 bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes);
 
-/* All allocations of the own part, in an order that is the same at every PE: those of the heap, then the program's
- * own that it has adopted. Returns how many there are; no more than `most` are written. */
+/* All allocations of the own part, in an order that is the same at every PE: those of the heap,
+ * then the program's own that it has adopted. Returns how many there are; no more than `most` are
+ * written. */
 struct gpu_extent {
     size_t offset, bytes; /* in the windows */
 };
@@ -236,8 +238,8 @@ bool gpu_peermem_is_here(void);
 /* A dma-buf of own memory, whole pages of the host; the caller closes it. */
 weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int *fd);
 
-/* When what a NIC has written into GPU memory is visible to kernels and copies, of this GPU and of those that
- * reach it: a completion, or a flag in host memory, may come before. */
+/* When what a NIC has written into GPU memory is visible to kernels and copies, of this GPU and of
+ * those that reach it: a completion, or a flag in host memory, may come before. */
 enum gpu_nic_writes {
     GPU_NIC_WRITES_ORDERED,   /* with the completion */
     GPU_NIC_WRITES_FLUSHED,   /* after gpu_flush_nic_writes() */
@@ -245,7 +247,8 @@ enum gpu_nic_writes {
 };
 enum gpu_nic_writes gpu_nic_writes(struct gpu *gpu);
 weft_status gpu_flush_nic_writes(struct gpu *gpu);
-/* Whether kernels of the GPU see what a NIC has written into its memory when they see the completion, without a flush. */
+/* Whether kernels of the GPU see what a NIC has written into its memory when they see the
+ * completion, without a flush. */
 bool gpu_sees_nic_writes(struct gpu *gpu);
 
 /* ----------------------------------------------------------------- operations by the host
@@ -281,8 +284,8 @@ weft_status gpu_copy_strided(struct gpu *gpu, unsigned lane, void *dst, const vo
 weft_status gpu_access(struct gpu *gpu, unsigned lane, CUdeviceptr at, int op, size_t width,
                        uint64_t value, uint64_t expected, uint64_t *fetched);
 
-/* Puts a store of 4 or 8 bytes, aligned, to device memory on the lane, by the stream itself. False: the
- * driver has none for this place. */
+/* Puts a store of 4 or 8 bytes, aligned, to device memory on the lane, by the stream itself. False:
+ * the driver has none for this place. */
 bool gpu_store_word(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint64_t value,
                     size_t width);
 
@@ -290,12 +293,12 @@ bool gpu_store_word(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint
 weft_status gpu_signal(struct gpu *gpu, unsigned lane, CUdeviceptr signal, uint64_t value,
                        weft_signal_op op);
 
-/* Reads an aligned value of 2, 4 or 8 bytes of the heap's own part without asking the GPU, in about a microsecond,
- * behind no work of any stream. False: it is not mapped for the CPU (gpu/map.h). */
+/* Reads an aligned value of 2, 4 or 8 bytes of the heap's own part without asking the GPU, in about
+ * a microsecond, behind no work of any stream. False: it is not mapped for the CPU (gpu/map.h). */
 bool gpu_peek(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value);
 
-/* Waits about slice_ns for device memory to compare true; *met says whether that was seen, *seen what
- * was, sign-extended when is_signed. width 2, 4 or 8. */
+/* Waits about slice_ns for device memory to compare true; *met says whether that was seen, *seen
+ * what was, sign-extended when is_signed. width 2, 4 or 8. */
 weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool is_signed,
                            weft_cmp cmp, int64_t value, uint64_t slice_ns, uint64_t *seen,
                            bool *met);
@@ -313,10 +316,10 @@ weft_status gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark)
 /* *mark NULL afterwards: what was in front of it is complete. */
 weft_status gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark);
 
-/* Stores of 4 or 8 bytes, aligned, to device memory, and a mark behind them, given to the GPU at once: sooner
- * complete, and sooner seen to be, than a copy with a mark. They become visible in their order, behind what the
- * lane did before.
- * *mark NULL: the driver has no such thing, and nothing was given. */
+/* Stores of 4 or 8 bytes, aligned, to device memory, and a mark behind them, given to the GPU at
+ * once: sooner complete, and sooner seen to be, than a copy with a mark. They become visible in
+ * their order, behind what the lane did before. *mark NULL: the driver has no such thing, and
+ * nothing was given. */
 struct gpu_word {
     CUdeviceptr at;
     uint64_t value;
@@ -324,8 +327,8 @@ struct gpu_word {
 };
 enum { GPU_MOST_WORDS = 4 };
 
-/* `bytes` from host memory as such stores, at most GPU_MOST_WORDS - 1; returns how many, 0: they are not so
- * few, or not aligned. */
+/* `bytes` from host memory as such stores, at most GPU_MOST_WORDS - 1; returns how many, 0: they
+ * are not so few, or not aligned. */
 int gpu_words_of(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words);
 weft_status gpu_store_marked(struct gpu *gpu, unsigned lane, const struct gpu_word *words, int n,
                              struct gpu_mark **mark);

@@ -200,8 +200,8 @@ void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence)
     gpu_heap_unmap_unused(heap, slot);
 }
 
-/* A part that cannot be mapped is lost for all GPUs that used it; where this one did not, what is known of
- * that stays. */
+/* A part that cannot be mapped is lost for all GPUs that used it; where this one did not, what is
+ * known of that stays. */
 static void give_up(struct gpu_heap *heap, int slot)
 {
     char why[sizeof heap->windows->evidence];
@@ -348,8 +348,8 @@ void gpu_heap_end_opening(struct gpu_heap *heap)
     pthread_mutex_unlock(&heap->opening_lock);
 }
 
-/* Growing waits for peers, and they perhaps for a put of another thread here: so that one does not wait
- * for the growth, but goes one way. */
+/* Growing waits for peers, and they perhaps for a put of another thread here: so that one does not
+ * wait for the growth, but goes one way. */
 void gpu_heap_begin_growing(struct gpu_heap *heap)
 {
     pthread_mutex_lock(&heap->opening_lock);

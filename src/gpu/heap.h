@@ -99,8 +99,8 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end);
 /* Unmaps and frees. Not collective; the caller sees to it that no peer still uses this memory. */
 void gpu_heap_destroy(struct gpu_heap *heap);
 
-/* Gives up a peer's part for this GPU, and `evidence` is why: its chunks are unmapped here unless a third
- * GPU uses them. */
+/* Gives up a peer's part for this GPU, and `evidence` is why: its chunks are unmapped here unless a
+ * third GPU uses them. */
 void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence);
 
 /* Unmaps a peer's part that no GPU of this PE uses. */
@@ -112,17 +112,18 @@ static inline bool gpu_heap_holds(const struct gpu_heap *heap, int slot)
     return heap->windows[slot].mapped || heap->windows[slot].relay >= 0;
 }
 
-/* Parts of a chunk, as heap.c and adopt.c both need them; the device's context is current. Mapping sets
- * chunk->handles[slot], which unmapping releases. */
+/* Parts of a chunk, as heap.c and adopt.c both need them; the device's context is current. Mapping
+ * sets chunk->handles[slot], which unmapping releases. */
 weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk,
                          CUmemGenericAllocationHandle handle);
 void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk);
 weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk *chunk, int *fd);
-/* `slot` may be the own one, for which there is nothing to do, or one that no GPU of this PE uses. */
+/* `slot` may be the own one, for which there is nothing to do, or one that no GPU of this PE
+ * uses. */
 weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd);
 
-/* Between these two the chunks that there are stay, and no others come: another thread may be making the
- * heap grow. False: it is at it, and there is nothing to end. */
+/* Between these two the chunks that there are stay, and no others come: another thread may be
+ * making the heap grow. False: it is at it, and there is nothing to end. */
 bool gpu_heap_begin_opening(struct gpu_heap *heap);
 void gpu_heap_end_opening(struct gpu_heap *heap);
 
@@ -130,7 +131,8 @@ void gpu_heap_end_opening(struct gpu_heap *heap);
 void gpu_heap_begin_growing(struct gpu_heap *heap);
 void gpu_heap_end_growing(struct gpu_heap *heap);
 
-/* Opens all chunks of a part that is mapped here to a further GPU. The device's context is current. */
+/* Opens all chunks of a part that is mapped here to a further GPU. The device's context is
+ * current. */
 weft_status gpu_heap_open_to(struct gpu_heap *heap, int slot, const struct gpu_device *by);
 
 /* The end of what the heap itself may grow into: adopted memory is behind. */

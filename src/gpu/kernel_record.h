@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all kernels of the library share: short names of orders, bounded waiting, and the record of a wait that ran
- * out. Every wait is bounded by the global timer, and by a count of polls in case that timer stands still. */
+/* What all kernels of the library share: short names of orders, bounded waiting, and the record of
+ * a wait that ran out. Every wait is bounded by the global timer, and by a count of polls in case
+ * that timer stands still. */
 #ifndef WEFT_GPU_KERNEL_RECORD_H
 #define WEFT_GPU_KERNEL_RECORD_H
 
@@ -10,7 +11,8 @@
 
 #if WEFT_TARGET_CUDA
 #define KERNEL extern "C" __global__ void
-/* Of up to 512 threads a block: at most 128 registers each, on whatever GPU the driver compiles for. */
+/* Of up to 512 threads a block: at most 128 registers each, on whatever GPU the driver compiles
+ * for. */
 #define KERNEL_OF_512 extern "C" __global__ void __launch_bounds__(512)
 #else
 #define KERNEL        void
@@ -59,9 +61,9 @@ struct patience {
     uint64_t polls; /* since then, or up to POLLS_PER_JOB more */
 };
 
-/* For loops that poll: whether to give up, because the limit has passed since the last change of what is waited for, or
- * because the job has failed meanwhile. The first look at the clock is the 64th poll's, so that a wait that is soon over
- * costs none. */
+/* For loops that poll: whether to give up, because the limit has passed since the last change of
+ * what is waited for, or because the job has failed meanwhile. The first look at the clock is the
+ * 64th poll's, so that a wait that is soon over costs none. */
 enum wait_state { WAIT_ON, WAIT_EXPIRED, WAIT_FAILED };
 
 WEFT_DEVICE enum wait_state wait_look(struct patience *p, const struct gpu_reporting *reporting,
@@ -113,7 +115,8 @@ WEFT_DEVICE void leave_record_of(struct gpu_reporting reporting, uint32_t state,
     weft_dev_store_u32((uint32_t *)&reporting.box->failed, (uint32_t)status, RELEASE, SYSTEM);
 }
 
-/* A wait that is left since the job has failed: no fault of its own, and no record, of which there are few. */
+/* A wait that is left since the job has failed: no fault of its own, and no record, of which there
+ * are few. */
 WEFT_DEVICE void leave_word(const struct gpu_reporting *reporting, uint32_t operation, int team,
                             int peer)
 {

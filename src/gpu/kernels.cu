@@ -2,8 +2,8 @@
 /* The library's own kernels: single accesses and atomics on behalf of the host, small copies with a
  * signal, strided copies, bounded waits, the barrier on a stream, the proof of a pair and its
  * latency. Written in the common subset, so that the stand-in of the CUDA driver can run the same
- * text. Every wait is bounded by the global timer, and by a count of polls in case that timer stands
- * still. */
+ * text. Every wait is bounded by the global timer, and by a count of polls in case that timer
+ * stands still. */
 #include <weft/device/simt.h>
 
 #include "kernel_record.h"
@@ -118,8 +118,8 @@ WEFT_DEVICE void copy_bytes(char *dst, const char *src, uint64_t bytes, uint64_t
 
 WEFT_DEVICE void give_signal(uint64_t *signal, uint64_t value, int op)
 {
-    /* Cumulative: the block's stores, which its barrier ordered before this thread, and all that the
-     * stream did before, are visible to whoever sees the signal. */
+    /* Cumulative: the block's stores, which its barrier ordered before this thread, and all that
+     * the stream did before, are visible to whoever sees the signal. */
     weft_dev_fence(ORDERED, SYSTEM);
     if (op == 0) /* WEFT_SIGNAL_SET */
         weft_dev_store_u64(signal, value, RELEASE, SYSTEM);
@@ -262,8 +262,8 @@ struct proof {
     uint32_t *finders; /* shared by the block: threads that had something to report */
 };
 
-/* All threads call it with the same arguments but `found`, of which one that is set is kept. Returns
- * nonzero in all when one thread found a fault. */
+/* All threads call it with the same arguments but `found`, of which one that is set is kept.
+ * Returns nonzero in all when one thread found a fault. */
 WEFT_DEVICE int fault_found(struct proof *proof, int found, uint64_t stage, uint64_t index,
                             uint64_t expected, uint64_t seen)
 {
@@ -408,8 +408,8 @@ KERNEL weft_kernel_prove(const struct prove_pair *pairs, uint64_t limit_ns,
 
 /* ---------------------------------------------------------------------------------- latency */
 
-/* One thread on each of two GPUs, at the same time. Each stores a number into the other's memory and
- * waits for the answer in its own; the first `untimed` rounds also wait for the other kernel to
+/* One thread on each of two GPUs, at the same time. Each stores a number into the other's memory
+ * and waits for the answer in its own; the first `untimed` rounds also wait for the other kernel to
  * start. Relaxed: the number is the only data. */
 KERNEL weft_kernel_echo(uint64_t *own, uint64_t *peer, uint64_t begins, uint64_t untimed,
                         uint64_t rounds, uint64_t limit_ns, struct echo_report *report)

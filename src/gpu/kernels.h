@@ -31,8 +31,8 @@ struct gpu_answer {
 };
 
 /* A team's place in each PE's GPU heap for barriers on a stream: `sequence` is its own count, and
- * arrived[i] is stored by member i. Sequence numbers live in GPU memory so that a captured graph can
- * be replayed. */
+ * arrived[i] is stored by member i. Sequence numbers live in GPU memory so that a captured graph
+ * can be replayed. */
 struct gpu_team_area {
     uint64_t sequence;
     uint64_t reserved[7];

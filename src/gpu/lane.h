@@ -2,15 +2,16 @@
 /* Lanes, the library's own streams: which of their operations are complete, and bounded waiting for
  * them. For the files of this room.
  *
- * Operations are an epoch (base/epoch.h), counted before they are put on the stream, so that the quiet of another thread
- * cannot miss one; `queued` counts them when they are there, so that a wait for the stream is known to cover them. */
+ * Operations are an epoch (base/epoch.h), counted before they are put on the stream, so that the
+ * quiet of another thread cannot miss one; `queued` counts them when they are there, so that a wait
+ * for the stream is known to cover them. */
 #ifndef WEFT_GPU_LANE_H
 #define WEFT_GPU_LANE_H
 
 #include "gpu/gpu.h"
 
-/* What of a struct gpu belongs to its device: locks; streams, kernels and pinned memory. stop() takes what
- * start() has made, also in part. */
+/* What of a struct gpu belongs to its device: locks; streams, kernels and pinned memory. stop()
+ * takes what start() has made, also in part. */
 void gpu_machinery_init(struct gpu *gpu);
 weft_status gpu_machinery_start(struct gpu *gpu);
 void gpu_machinery_stop(struct gpu *gpu);
@@ -44,9 +45,9 @@ struct gpu_wait {
     uint64_t last_ns, waited_ns, looked_ns;
 };
 
-/* Called now and then by a loop that waits for the GPU. Counts at most a slice of time per call, so that
- * a stopped process is no fault. WEFT_ERR_TIMEOUT after WEFT_WAIT_LIMIT; what boot knows when a PE has
- * died or the job has been ended. `what` is in the sentence. */
+/* Called now and then by a loop that waits for the GPU. Counts at most a slice of time per call, so
+ * that a stopped process is no fault. WEFT_ERR_TIMEOUT after WEFT_WAIT_LIMIT; what boot knows when
+ * a PE has died or the job has been ended. `what` is in the sentence. */
 weft_status gpu_wait_look(struct gpu *gpu, struct gpu_wait *wait, const char *what);
 
 /* Returns when what is on the stream now is complete. The device's context is current. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading what joins the visible GPUs: the driver says who may access whom and by what, NVML whose links
- * lead where. Knows nothing of what is made of it (ways.h). */
+/* Reading what joins the visible GPUs: the driver says who may access whom and by what, NVML whose
+ * links lead where. Knows nothing of what is made of it (ways.h). */
 #ifndef WEFT_GPU_LINKS_H
 #define WEFT_GPU_LINKS_H
 

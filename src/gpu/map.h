@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of GPUs in the CPU's address space: for small transfers that the host begins the CPU stores and
- * loads by itself, some 50 ns where a copy engine takes 5 to 9 us. The windows of the GPU heap have a range
- * of CPU addresses each, as large as they are, and are mapped there pane by pane at the first use; memory
- * of the program's own is mapped where it is asked for. By which way (map_way.h), and whether at all, is
- * decided when the GPU side opens, by looking whether what is stored arrives. Knows nothing of paths and
- * operations. */
+/* Memory of GPUs in the CPU's address space: for small transfers that the host begins the CPU
+ * stores and loads by itself, some 50 ns where a copy engine takes 5 to 9 us. The windows of the
+ * GPU heap have a range of CPU addresses each, as large as they are, and are mapped there pane by
+ * pane at the first use; memory of the program's own is mapped where it is asked for. By which way
+ * (map_way.h), and whether at all, is decided when the GPU side opens, by looking whether what is
+ * stored arrives. Knows nothing of paths and operations. */
 #ifndef WEFT_GPU_MAP_H
 #define WEFT_GPU_MAP_H
 
@@ -80,16 +80,16 @@ struct gpu_map {
 /* Before any chunk of the heap is made. Fails only for want of private memory. */
 weft_status gpu_map_create(struct gpu *gpu);
 
-/* Chooses the way, when the heap and the lanes are there. Never fails: without a way copies are the copy
- * engines'. */
+/* Chooses the way, when the heap and the lanes are there. Never fails: without a way copies are the
+ * copy engines'. */
 void gpu_map_start(struct gpu *gpu);
 void gpu_map_destroy(struct gpu *gpu);
 
 /* In a child of fork(): gives up the descriptors; the mappings are the parent's. */
 void gpu_map_forget_all(struct gpu_map *map);
 
-/* The heap tells of its memory (src/gpu/heap.c): fd is of an import, -1 for the own part, which is exported when
- * needed. Without effect where `map` is NULL. */
+/* The heap tells of its memory (src/gpu/heap.c): fd is of an import, -1 for the own part, which is
+ * exported when needed. Without effect where `map` is NULL. */
 void gpu_map_learn(struct gpu_map *map, int slot, const struct gpu_chunk *chunk, int fd);
 void gpu_map_forget(struct gpu_map *map, int slot, const struct gpu_chunk *chunk);
 
@@ -101,15 +101,15 @@ static inline bool gpu_map_works(const struct gpu_map *map)
     return map && map->way;
 }
 
-/* Leaves in the own memory what tells it to peers whose GPUs do not reach it, but whose CPUs may; the stream is idle
- * then. Before they may look. */
+/* Leaves in the own memory what tells it to peers whose GPUs do not reach it, but whose CPUs may;
+ * the stream is idle then. Before they may look. */
 CUresult gpu_map_leave_marks(struct gpu *gpu, CUstream stream);
 
 /* In words; "" = none. */
 const char *gpu_map_way_text(const struct gpu_map *map);
 
-/* Where the CPU finds [offset, offset + bytes) of a local PE's window; NULL: it does not, and why stands in
- * map->why or in the window. bytes > 0. */
+/* Where the CPU finds [offset, offset + bytes) of a local PE's window; NULL: it does not, and why
+ * stands in map->why or in the window. bytes > 0. */
 static inline char *gpu_map_at(struct gpu_map *map, int slot, size_t offset, size_t bytes)
 {
     if (!gpu_map_works(map))
@@ -129,11 +129,13 @@ static inline char *gpu_map_at(struct gpu_map *map, int slot, size_t offset, siz
     return gpu_map_more(map, slot, offset, bytes) ? window->base + offset : NULL;
 }
 
-/* A copy of that part by a window that is moved there, where the GPU has no room to map all that is used: some 60 us
- * where the window has to move. Complete on return, and false where there is room, or no way. */
+/* A copy of that part by a window that is moved there, where the GPU has no room to map all that is
+ * used: some 60 us where the window has to move. Complete on return, and false where there is room,
+ * or no way. */
 bool gpu_map_rove(struct gpu_map *map, int slot, size_t offset, void *host, size_t bytes, bool in);
 
-/* Stores and loads there, see wc_post(), wc_send() and wc_load(). False: it is not mapped, and nothing was done. */
+/* Stores and loads there, see wc_post(), wc_send() and wc_load(). False: it is not mapped, and
+ * nothing was done. */
 static inline bool gpu_map_store(struct gpu_map *map, int slot, size_t offset, const void *from,
                                  size_t bytes)
 {
@@ -179,7 +181,8 @@ static inline void gpu_map_settle(const struct gpu_map *map, int slot)
 /* Measured at the first call, in some milliseconds. */
 const struct gpu_map_limits *gpu_map_limits(struct gpu_map *map);
 
-/* Whether the CPU is the quicker one for so many bytes between its memory at `host` and GPU memory. in: to the GPU. */
+/* Whether the CPU is the quicker one for so many bytes between its memory at `host` and GPU memory.
+ * in: to the GPU. */
 bool gpu_map_pays_by_size(struct gpu_map *map, const void *host, size_t bytes, bool in);
 static inline bool gpu_map_pays(struct gpu_map *map, const void *host, size_t bytes, bool in)
 {
@@ -207,9 +210,10 @@ struct gpu_map_user {
     struct map_piece *piece;
 };
 
-/* Maps memory of cuMemCreate() or cudaMalloc() on this PE's GPU, wherever the program has it. The end of it keeps the
- * mapping for the next one who asks, as long as there are not too many of them and BAR1 has room; a reference to the
- * memory with it, so that it is not freed before gpu_map_own_forget(). */
+/* Maps memory of cuMemCreate() or cudaMalloc() on this PE's GPU, wherever the program has it. The
+ * end of it keeps the mapping for the next one who asks, as long as there are not too many of them
+ * and BAR1 has room; a reference to the memory with it, so that it is not freed before
+ * gpu_map_own_forget(). */
 weft_status gpu_map_own(struct gpu_map *map, const void *address, size_t bytes,
                         struct gpu_map_user *user);
 void gpu_map_own_end(struct gpu_map *map, struct gpu_map_user *user);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program's own in the CPU's addresses. The driver takes longer to hand out such memory than to map it,
- * and longer to take a mapping down than to make one: so that mappings are kept for the next one who asks, as many as
- * are good for it. What they are of is asked of the driver each time, so that none is taken for other memory at the
- * same address. See map.h. */
+/* Memory of the program's own in the CPU's addresses. The driver takes longer to hand out such
+ * memory than to map it, and longer to take a mapping down than to make one: so that mappings are
+ * kept for the next one who asks, as many as are good for it. What they are of is asked of the
+ * driver each time, so that none is taken for other memory at the same address. See map.h. */
 #include "gpu/gpu.h"
 #include "gpu/map_way.h"
 
@@ -21,7 +21,7 @@ enum {
     IDLE_COUNT = 64,        /* mappings kept */
 };
 
-/* ----------------------------------------------------------------- what the driver knows of memory */
+/* -------------------------------------------------------------- what the driver knows of memory */
 
 /* An allocation, and by what it is known again. */
 struct range {
@@ -62,7 +62,7 @@ static bool is_of(const struct map_memory *memory, const struct range *range)
            memory->handle == range->handle;
 }
 
-/* ----------------------------------------------------------------------------------- taking down */
+/* ---------------------------------------------------------------------------------- taking down */
 
 static void drop_memory(struct gpu_map *map, struct map_memory *memory)
 {
@@ -147,7 +147,7 @@ void gpu_map_own_forget(struct gpu_map *map, const void *address, size_t bytes)
     pthread_mutex_unlock(&map->lock);
 }
 
-/* ---------------------------------------------------------------------------------------- mapping */
+/* -------------------------------------------------------------------------------------- mapping */
 
 /* Of BAR1, the second region of the device. */
 static size_t idle_most(const char *bus_id)
@@ -205,8 +205,9 @@ static struct map_piece *covering(struct map_memory *memory, size_t offset, size
     return piece;
 }
 
-/* Whether the CPU loads there what the GPU reads. It tells another place of memory from the right one where they
- * differ; a kernel that writes there may make them differ as well, and so it is asked more than once. */
+/* Whether the CPU loads there what the GPU reads. It tells another place of memory from the right
+ * one where they differ; a kernel that writes there may make them differ as well, and so it is
+ * asked more than once. */
 static weft_status compare(struct gpu_map *map, const char *mapped, const void *address,
                            size_t bytes)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of cudaMalloc() by the driver's resource interface. CUDA exports no such memory, but the handle by which it
- * shares it between processes (cuIpcGetMemHandle) has in it what the driver calls it. Where in it nobody has promised:
- * so it is tried on memory of the library's own, and nothing is stored before what the GPU wrote there was found. */
+/* Memory of cudaMalloc() by the driver's resource interface. CUDA exports no such memory, but the
+ * handle by which it shares it between processes (cuIpcGetMemHandle) has in it what the driver
+ * calls it. Where in it nobody has promised: so it is tried on memory of the library's own, and
+ * nothing is stored before what the GPU wrote there was found. */
 #include "gpu/gpu.h"
 #include "gpu/map_way.h"
 
@@ -81,8 +82,8 @@ static weft_status try_one(struct gpu_map *map, CUdeviceptr at)
     return status;
 }
 
-/* Two that are small, so that one of them does not begin where the driver's object does. WEFT_ERR_SYSTEM: there is no
- * memory to try it with, which says nothing. */
+/* Two that are small, so that one of them does not begin where the driver's object does.
+ * WEFT_ERR_SYSTEM: there is no memory to try it with, which says nothing. */
 static weft_status prove(struct gpu_map *map)
 {
     const struct cuda *cuda = &map->gpu->cuda;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the GPU's BAR1 has no room to map all that is used: a few small windows that go where they are needed, under
- * a lock, so that none is moved while another thread copies through it. See map.h. */
+/* Where the GPU's BAR1 has no room to map all that is used: a few small windows that go where they
+ * are needed, under a lock, so that none is moved while another thread copies through it. See
+ * map.h. */
 #include "gpu/gpu.h"
 #include "gpu/map_way.h"
 

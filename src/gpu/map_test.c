@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a mapping is what it is said to be, seen by the copy engine at the other end of it, and up to which
- * sizes it is the quicker way. See map.h, map_way.h. */
+/* Whether a mapping is what it is said to be, seen by the copy engine at the other end of it, and
+ * up to which sizes it is the quicker way. See map.h, map_way.h. */
 #include "gpu/gpu.h"
 #include "gpu/map_way.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -------------------------------------------------------------------------------------- the test */
+/* ------------------------------------------------------------------------------------- the test */
 
 enum { MARK_WORDS = 8 };
 
@@ -61,7 +61,8 @@ weft_status map_test_load(struct gpu *gpu, const char *mapped, CUdeviceptr devic
     return differ("written by the GPU and loaded by the CPU", came, sent, bytes);
 }
 
-/* `bytes` at `lead` of the test area: in by the CPU and out by the copy engine, and the other way. */
+/* `bytes` at `lead` of the test area: in by the CPU and out by the copy engine, and the other
+ * way. */
 static weft_status try_size(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t lead,
                             size_t bytes)
 {
@@ -96,8 +97,8 @@ CUresult gpu_map_leave_marks(struct gpu *gpu, CUstream stream)
     return result;
 }
 
-/* Memory that no GPU of this PE reaches: what its owner has left there is found, and what is stored is there. That
- * stores arrive was seen by the same way in this PE's own memory. */
+/* Memory that no GPU of this PE reaches: what its owner has left there is found, and what is stored
+ * is there. That stores arrive was seen by the same way in this PE's own memory. */
 static weft_status test_by_marks(struct gpu_map *map, int slot)
 {
     uint64_t wanted[MARK_WORDS], found[MARK_WORDS];
@@ -180,8 +181,8 @@ static uint64_t least_ns(void (*copy)(struct trial *), struct trial *trial)
     return least;
 }
 
-/* The last size before the first at which the copy engine is quicker: the CPU's time grows with the size, the
- * engine's hardly does. */
+/* The last size before the first at which the copy engine is quicker: the CPU's time grows with the
+ * size, the engine's hardly does. */
 static size_t last_quicker(void (*by_cpu)(struct trial *), void (*by_engine)(struct trial *),
                            struct trial *trial)
 {
@@ -211,7 +212,8 @@ static void measure(struct gpu_map *map, void *plain, void *pinned, CUdeviceptr 
     limits->store_pinned = pinned ? last_quicker(store_mapped, store_engine, &trial) : 0;
     limits->load_pinned = pinned ? last_quicker(load_mapped, load_engine, &trial) : 0;
     log_info(
-        "the CPU copies into GPU memory by itself up to %zu bytes (%zu from pinned memory), out of it "
+        "the CPU copies into GPU memory by itself up to %zu bytes (%zu from pinned memory), out "
+        "of it "
         "up to %zu (%zu), by %s",
         limits->store_plain, limits->store_pinned, limits->load_plain, limits->load_pinned,
         wc_manner());

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How GPU memory gets into the CPU's address space: one table for each way that a driver may offer. For map*.c. */
+/* How GPU memory gets into the CPU's address space: one table for each way that a driver may offer.
+ * For map*.c. */
 #ifndef WEFT_GPU_MAP_WAY_H
 #define WEFT_GPU_MAP_WAY_H
 
@@ -18,8 +19,8 @@ struct map_memory {
     struct rm_memory rm;
     int dmabuf; /* -1: none yet */
     int offer;  /* of another PE's memory, its descriptor until the way is chosen; -1: none */
-    /* Of the program's own, by which it is known again: the allocation as the driver has it, and its number there where
-     * cudaMalloc() made it. */
+    /* Of the program's own, by which it is known again: the allocation as the driver has it, and
+     * its number there where cudaMalloc() made it. */
     CUdeviceptr start;
     unsigned long long number; /* 0: of cuMemCreate(), and the handle is held */
     size_t inside;             /* cudaMalloc()'s: where that page lies in the driver's object */
@@ -52,8 +53,8 @@ struct map_way {
     /* Gives up what it keeps of memory of which nothing is mapped. */
     void (*forget)(struct gpu_map *map, struct map_memory *memory);
 
-    /* Maps `bytes` at `offset` of the memory at the address `at`, which is reserved. Sets piece->at and
-     * piece->bytes. */
+    /* Maps `bytes` at `offset` of the memory at the address `at`, which is reserved. Sets piece->at
+     * and piece->bytes. */
     weft_status (*map)(struct gpu_map *map, struct map_memory *memory, size_t offset, size_t bytes,
                        char *at, struct map_piece *piece);
 
@@ -77,22 +78,25 @@ struct map_memory *map_memory_at(const struct gpu_map *map, int slot, size_t off
 weft_status map_some(struct gpu_map *map, struct map_memory *memory, size_t offset, size_t bytes,
                      char *at, struct map_piece *piece);
 
-/* Takes down mappings of the program's own memory that nobody uses, the oldest first, until no more than `bytes` of
- * them are left. False: there was none. */
+/* Takes down mappings of the program's own memory that nobody uses, the oldest first, until no more
+ * than `bytes` of them are left. False: there was none. */
 bool map_own_trim(struct gpu_map *map, size_t bytes);
 
 /* Makes cudaMalloc()'s memory known to the resource interface. */
 weft_status map_plain_take(struct gpu_map *map, struct map_memory *memory);
 
-/* Moving windows leave that memory; they are given up. The lock is held, or nobody else is there. */
+/* Moving windows leave that memory; they are given up. The lock is held, or nobody else is
+ * there. */
 void map_rove_forget(struct gpu_map *map, const struct map_memory *memory);
 void map_rove_end(struct gpu_map *map);
 
-/* Whether stores of the CPU arrive in GPU memory, and the other way, in the own test area of that window. */
+/* Whether stores of the CPU arrive in GPU memory, and the other way, in the own test area of that
+ * window. */
 weft_status map_test(struct gpu_map *map, int slot);
 
-/* Of up to GPU_MAP_TEST_BYTES of memory that the GPU has at `device`, and `mapped` for the CPU: whether the CPU loads
- * what the GPU writes, and the GPU reads what the CPU stores. The first one stores nothing by the mapping. */
+/* Of up to GPU_MAP_TEST_BYTES of memory that the GPU has at `device`, and `mapped` for the CPU:
+ * whether the CPU loads what the GPU writes, and the GPU reads what the CPU stores. The first one
+ * stores nothing by the mapping. */
 weft_status map_test_load(struct gpu *gpu, const char *mapped, CUdeviceptr device, size_t bytes);
 weft_status map_test_store(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t bytes);
 

@@ -14,8 +14,8 @@
 
 /* ------------------------------------------------------------------------------------- dma-buf */
 
-/* Below, the driver refuses, and each refusal is a line in the kernel's log. Source: release notes of
- * driver 610, which comes with CUDA 13.3. */
+/* Below, the driver refuses, and each refusal is a line in the kernel's log. Source: release notes
+ * of driver 610, which comes with CUDA 13.3. */
 enum { DMABUF_MMAP_SINCE = 13030 };
 
 static weft_status dmabuf_export(struct gpu_map *map, struct map_memory *memory)
@@ -70,7 +70,7 @@ const struct map_way map_way_dmabuf = {.name = "dmabuf",
                                        .unmap = dmabuf_unmap,
                                        .forget = dmabuf_forget};
 
-/* ---------------------------------------------------------------- the driver's resource interface */
+/* -------------------------------------------------------------- the driver's resource interface */
 
 static weft_status rm_ready(struct gpu_map *map)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks on a lane: behind what was put there, for those who want to know of its end without waiting for it.
- * See gpu.h. Events, or, behind stores, words of pinned memory that the GPU writes and the host reads
- * without a call of the driver. What has passed is used again. */
+/* Marks on a lane: behind what was put there, for those who want to know of its end without waiting
+ * for it. See gpu.h. Events, or, behind stores, words of pinned memory that the GPU writes and the
+ * host reads without a call of the driver. What has passed is used again. */
 #include "gpu/lane.h"
 
 #include "base/status.h"

@@ -12,8 +12,9 @@ static const char *const names[GPU_KERNEL_COUNT] = {
 #undef GPU_KERNEL_NAME
 };
 
-/* By as many threads as the machine has CPUs, which took 2.6 s for the kernels of collectives where one took 11.9 (H100,
- * 16 CPUs); drivers that do not know the option say that a value is invalid. */
+/* By as many threads as the machine has CPUs, which took 2.6 s for the kernels of collectives where
+ * one took 11.9 (H100, 16 CPUs); drivers that do not know the option say that a value is
+ * invalid. */
 static CUresult compile(const struct cuda *cuda, const char *ptx, CUmodule *module)
 {
     int options[] = {CU_JIT_SPLIT_COMPILE};
@@ -43,10 +44,10 @@ static weft_status load_image(const struct gpu_image *image, const struct gpu_de
     result = compile(cuda, image->ptx, module);
     double took = (double)(clock_now_ns() - begun) * 1e-9;
     if (took > 1)
-        log_info(
-            "GPU %d: the driver compiled kernels for %.1f s; it keeps them, so that this user waits "
-            "once (a build with nvcc has them ready)",
-            device->ordinal, took);
+        log_info("GPU %d: the driver compiled kernels for %.1f s; it keeps them, so that this user "
+                 "waits "
+                 "once (a build with nvcc has them ready)",
+                 device->ordinal, took);
     if (!result)
         return WEFT_OK;
     *module = NULL;

@@ -29,17 +29,18 @@ void gpu_module_unload(struct gpu_module *module);
 weft_status gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel, unsigned blocks,
                        unsigned threads, CUstream stream, void **arguments);
 
-/* image.c: what is embedded of one source of kernels. The fat binary is NULL when nvcc was absent at build time. */
+/* image.c: what is embedded of one source of kernels. The fat binary is NULL when nvcc was absent
+ * at build time. */
 struct gpu_image {
     const void *fatbin;
     const char *ptx;
 };
 extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image;
 
-/* Loads an image, and finds its `count` kernels by their names. *kind: "fat binary" or "PTX text". On failure
- * nothing is left. The device's context is current.
- * They are all loaded here: since CUDA 12.2 the driver does so at a kernel's first launch, unless CUDA_MODULE_LOADING=EAGER,
- * and waits for what runs to end first, which may be a kernel that waits for what is being launched. */
+/* Loads an image, and finds its `count` kernels by their names. *kind: "fat binary" or "PTX text".
+ * On failure nothing is left. The device's context is current. They are all loaded here: since
+ * CUDA 12.2 the driver does so at a kernel's first launch, unless CUDA_MODULE_LOADING=EAGER, and
+ * waits for what runs to end first, which may be a kernel that waits for what is being launched. */
 weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
                            const char *const *names, int count, CUmodule *module,
                            CUfunction *functions, const char **kind);

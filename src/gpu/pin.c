@@ -118,8 +118,9 @@ weft_status gpu_seen(struct gpu *gpu, void *address, CUdeviceptr *seen)
                   : WEFT_OK;
 }
 
-/* That of an adapter which a GPU carries out is in memory of a GPU. The driver takes registers of devices only with a flag of its own, which it refuses for plain memory: so they are
- * told apart. */
+/* That of an adapter which a GPU carries out is in memory of a GPU. The driver takes registers of
+ * devices only with a flag of its own, which it refuses for plain memory: so they are told
+ * apart. */
 weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *seen,
                              enum gpu_register_kind *kind)
 {

@@ -37,7 +37,7 @@ enum gpu_place gpu_place_of(struct gpu *gpu, const void *pointer)
     return type == CU_MEMORYTYPE_DEVICE ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
 }
 
-/* ----------------------------------------------------------------------- without the driver's word */
+/* -------------------------------------------------------------------- without the driver's word */
 
 static int first_object(struct dl_phdr_info *info, size_t bytes, void *start)
 {
@@ -63,7 +63,8 @@ static bool in_program(uintptr_t address)
     return from && address >= from && address < (uintptr_t)sbrk(0);
 }
 
-/* The part of this thread's stack that is in use. Lanes of the stand-in of a GPU run on stacks of their own. */
+/* The part of this thread's stack that is in use. Lanes of the stand-in of a GPU run on stacks of
+ * their own. */
 static bool on_stack(uintptr_t address)
 {
     static _Thread_local uintptr_t lowest, end;

@@ -253,7 +253,8 @@ static weft_status prove_chosen(struct proof_run *run)
         ran = clear_areas(gpu);
     if (!ran && run->count > 0)
         ran = make_tables(run);
-    /* A PE that cannot take part says so in its verdicts; the others' kernels end by their limit. */
+    /* A PE that cannot take part says so in its verdicts; the others' kernels end by their
+     * limit. */
     weft_status status = gpu->boot->ops->barrier(gpu->boot);
     if (!status && !ran && run->count > 0)
         ran = run_kernel(run);

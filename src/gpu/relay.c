@@ -13,8 +13,8 @@
 
 /* ------------------------------------------------------------------------------ which third GPU
  *
- * As gpu_thirds_divide() divides them; where that knows of none, as of GPUs beyond those it looks at, the
- * best one for this pair alone. */
+ * As gpu_thirds_divide() divides them; where that knows of none, as of GPUs beyond those it looks
+ * at, the best one for this pair alone. */
 
 /* One that might serve. */
 struct third {
@@ -88,7 +88,8 @@ static bool is_better(const struct third *a, const struct third *b)
     return a->rank != b->rank ? a->rank < b->rank : a->load < b->load;
 }
 
-/* By the links of the machine, and by what the other pairs of the node take; false: not found so. */
+/* By the links of the machine, and by what the other pairs of the node take; false: not found
+ * so. */
 static bool find_planned(const struct gpu_heap *heap, CUdevice peer, int peers, bool all,
                          struct third *best)
 {
@@ -245,7 +246,7 @@ void gpu_relay_lose(struct gpu_heap *heap, int relay, const char *evidence)
     }
 }
 
-/* ------------------------------------------------------------------------------------- the sides */
+/* ------------------------------------------------------------------------------------ the sides */
 
 static struct gpu *make_side(struct gpu *gpu, int relay)
 {
@@ -352,7 +353,7 @@ void gpu_relay_stop(struct gpu *gpu)
     gpu->sides = NULL;
 }
 
-/* ----------------------------------------------------------- memory that a third GPU cannot access */
+/* -------------------------------------------------------- memory that a third GPU cannot access */
 
 bool gpu_relay_reaches(struct gpu *side, const void *local)
 {

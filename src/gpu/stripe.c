@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stripe.h. Here: the ways to a peer, and a copy dealt out over them. Which size and which shares is
- * measured in stripe_measure.c. */
+/* See stripe.h. Here: the ways to a peer, and a copy dealt out over them. Which size and which
+ * shares is measured in stripe_measure.c. */
 #include "gpu/stripe_set.h"
 
 #include "base/config.h"
@@ -67,7 +67,7 @@ void gpu_stripes_text(struct gpu *gpu, int slot, char *text, size_t bytes)
     pthread_mutex_unlock(&gpu->stripes[slot].lock);
 }
 
-/* -------------------------------------------------------------------------------- a striped copy */
+/* ------------------------------------------------------------------------------- a striped copy */
 
 /* Parts of whole pages; what is left over goes the first way. */
 static void deal_out(size_t bytes, const struct gpu_stripes *set, const unsigned *share,
@@ -102,7 +102,8 @@ static weft_status side_part(struct gpu_stripes *set, int i, unsigned lane, void
     return status;
 }
 
-/* What failed in part is complete before the caller is told, so that it may use its memory again. */
+/* What failed in part is complete before the caller is told, so that it may use its memory
+ * again. */
 static void settle_all(struct gpu_stripes *set, unsigned lane)
 {
     char sentence[512];
@@ -161,7 +162,8 @@ static bool is_lead(const struct gpu_stripes *set, const struct gpu *gpu, int vi
     return via == GPU_WAY_DIRECT ? set->lead == gpu : set->lead->device.ordinal == via;
 }
 
-/* The lead, which the copies of this pair take anyway, comes first; path relay has no direct way. */
+/* The lead, which the copies of this pair take anyway, comes first; path relay has no direct
+ * way. */
 static void order_ways(struct gpu_stripes *set, const struct gpu *gpu)
 {
     struct gpu_ways found = set->ways;
@@ -326,7 +328,8 @@ static weft_status decide(struct gpu_stripes *set, struct gpu *gpu, struct gpu *
     return status;
 }
 
-/* The third GPUs may have lost what they had: the heap grew, and the new memory could not be opened. */
+/* The third GPUs may have lost what they had: the heap grew, and the new memory could not be
+ * opened. */
 static bool usable(const struct gpu_stripes *set, const struct gpu *gpu, const struct gpu *by,
                    int slot)
 {

@@ -85,7 +85,8 @@ void gpu_host_way_settle(struct gpu_host_way *way)
         }
 }
 
-/* One of the two copies of a piece. The place is as the other end has left it when `behind` is over. */
+/* One of the two copies of a piece. The place is as the other end has left it when `behind` is
+ * over. */
 static weft_status move(struct gpu_host_way *way, int end, CUevent behind, void *dst,
                         const void *src, size_t bytes, CUevent done)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast each way to a peer is, by itself and together with the others: the first bytes of a copy that is
- * to be made anyway are copied several times. At 25 GB/s that takes about 3 ms. See stripe_set.h. */
+/* How fast each way to a peer is, by itself and together with the others: the first bytes of a copy
+ * that is to be made anyway are copied several times. At 25 GB/s that takes about 3 ms. See
+ * stripe_set.h. */
 #include "gpu/stripe_set.h"
 
 #include "base/status.h"
@@ -127,8 +128,8 @@ static void say(struct gpu_stripes *set, const double *rate, double together, si
         snprintf(set->text + used, sizeof set->text - used, " = %.1f GB/s measured", together);
 }
 
-/* One way and all ways as lines over the size, each through two measured points: where they meet. With the larger size
- * all ways are quicker, so that this is below it. */
+/* One way and all ways as lines over the size, each through two measured points: where they meet.
+ * With the larger size all ways are quicker, so that this is below it. */
 static size_t where_they_meet(const struct run *run, double one_small, double one, double all_small,
                               double all)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Over which ways a large copy between two GPUs can go at the same time: the direct one, and over third GPUs
- * that have links to both. A pure function of what joins the GPUs of the machine, so that it can be tested
- * by tables; what is known of a machine is read in links.c. Says nothing of whether it is faster. */
+/* Over which ways a large copy between two GPUs can go at the same time: the direct one, and over
+ * third GPUs that have links to both. A pure function of what joins the GPUs of the machine, so
+ * that it can be tested by tables; what is known of a machine is read in links.c. Says nothing of
+ * whether it is faster. */
 #ifndef WEFT_GPU_WAYS_H
 #define WEFT_GPU_WAYS_H
 
@@ -37,26 +38,28 @@ struct gpu_links {
 
 struct gpu_ways {
     int n;
-    int via
-        [GPU_WAYS_MOST]; /* ordinal of the GPU between, GPU_WAY_DIRECT, which comes first, _HOST */
-    char text[160];      /* which they are, or why there is but one */
+    int via[GPU_WAYS_MOST]; /* ordinal of the GPU between, GPU_WAY_DIRECT, which comes first,
+                             * _HOST */
+    char text[160];         /* which they are, or why there is but one */
 };
 
-/* From GPU `a` to `b`, at most `most`. Ways that share no link; `forced`: also such as do, and the one that
- * the peer's own GPU makes by pulling, where there is no other. Of equal third GPUs the next ones behind
- * `a` come first, so that different GPUs take different ones. */
+/* From GPU `a` to `b`, at most `most`. Ways that share no link; `forced`: also such as do, and the
+ * one that the peer's own GPU makes by pulling, where there is no other. Of equal third GPUs the
+ * next ones behind `a` come first, so that different GPUs take different ones. */
 void gpu_ways_find(const struct gpu_links *links, int a, int b, int most, bool forced,
                    struct gpu_ways *ways);
 
-/* Puts the way through host memory behind the direct one, where that is NVLink, so that both share no link:
- * in a list that has but that one, or, forced, before all others. Whether it is in the list. */
+/* Puts the way through host memory behind the direct one, where that is NVLink, so that both share
+ * no link: in a list that has but that one, or, forced, before all others. Whether it is in the
+ * list. */
 bool gpu_ways_add_host(const struct gpu_links *links, int a, int b, bool forced,
                        struct gpu_ways *ways);
 
-/* third[a][b]: which third GPU the PE of GPU a has for GPU b, for those in `used` (bit per ordinal) that have no
- * access to each other, or for `all`; -1 where there is none or none is wanted. NVLink to both before PCIe; then
- * the one over which a pair more has most, when each bundle's links are divided among the pairs that go over it
- * already; then the next one. Every PE that sees the same machine comes to the same. */
+/* third[a][b]: which third GPU the PE of GPU a has for GPU b, for those in `used` (bit per ordinal)
+ * that have no access to each other, or for `all`; -1 where there is none or none is wanted. NVLink
+ * to both before PCIe; then the one over which a pair more has most, when each bundle's links are
+ * divided among the pairs that go over it already; then the next one. Every PE that sees the same
+ * machine comes to the same. */
 void gpu_thirds_divide(const struct gpu_links *links, uint32_t used, bool all,
                        int third[GPU_LINKS_MOST][GPU_LINKS_MOST]);
 

@@ -213,7 +213,8 @@ void wc_store(void *mapped, const void *from, size_t bytes)
     store_few(to + done, source + done, bytes - done);
 }
 
-/* Parts of a line by a load of the whole line, which lies in one page: sooner than several loads. */
+/* Parts of a line by a load of the whole line, which lies in one page: sooner than several
+ * loads. */
 static void load_part(char *to, const char *from, size_t bytes)
 {
     char line[LINE];
@@ -245,7 +246,8 @@ void wc_load(void *to, const void *mapped, size_t bytes)
 
 #if defined(__x86_64__)
 
-/* Source: Intel SDM volume 2, MOVDIRI: "eligible for immediate eviction from the write-combining buffer". */
+/* Source: Intel SDM volume 2, MOVDIRI: "eligible for immediate eviction from the write-combining
+ * buffer". */
 static bool stores_directly(void)
 {
     static _Atomic int known; /* 1: no, 2: yes */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the host that streams have been given: how many have still to be made, which a job waits for before it is
- * left; and that none is made in a job that is being taken apart. Knows nothing of streams. */
+/* Calls of the host that streams have been given: how many have still to be made, which a job waits
+ * for before it is left; and that none is made in a job that is being taken apart. Knows nothing of
+ * streams. */
 #include "job/waiter.h"
 
 void job_call_given(struct weft_job *job)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: the peers of a team as one stream of operations sees them, each over the path that the job
- * has chosen for its memory. */
+/* Contexts: the peers of a team as one stream of operations sees them, each over the path that the
+ * job has chosen for its memory. */
 #include "job/job.h"
 
 #include <stdlib.h>

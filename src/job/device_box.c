@@ -28,7 +28,8 @@ static void text_wait(const struct weft_dev_record *record, const char *who, cha
         snprintf(
             text, bytes,
             "%s %s %.1f s for the %llu blocks of this kernel that share a collective: %llu have "
-            "come; all have to be resident at a time (WEFT_LAUNCH_COOPERATIVE sees to that), and to call it",
+            "come; all have to be resident at a time (WEFT_LAUNCH_COOPERATIVE sees to that), and "
+            "to call it",
             who, record->state == WEFT_DEV_RECORD_WAITING ? "has been waiting" : "waited",
             (double)record->waited_ns * 1e-9, (unsigned long long)record->expected,
             (unsigned long long)record->seen);
@@ -81,7 +82,8 @@ static void text_places(const struct weft_dev_record *record, int pe, const char
                  record->address == WEFT_DEV_TOLD_FROM ? "src" : "dst", here, there);
 }
 
-/* Members of a team called a collective differently: words of enum coll_header, of this PE and of record->peer. */
+/* Members of a team called a collective differently: words of enum coll_header, of this PE and of
+ * record->peer. */
 static void text_mismatch(const struct weft_dev_record *record, int pe, const char *who, char *text,
                           size_t bytes)
 {
@@ -181,7 +183,8 @@ static void text_refused(const struct weft_dev_record *record, int pe, const cha
         if (record->compare == WEFT_EQ) { /* seen: bytes of dst; waited_ns: of src */
             snprintf(
                 text, bytes,
-                "%s: dst %#llx (%llu bytes) and src %#llx (%llu bytes) overlap, and neither is the own place in the other",
+                "%s: dst %#llx (%llu bytes) and src %#llx (%llu bytes) overlap, and neither is "
+                "the own place in the other",
                 who, address, (unsigned long long)record->seen,
                 (unsigned long long)record->expected, (unsigned long long)record->waited_ns);
             break;

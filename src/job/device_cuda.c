@@ -67,7 +67,8 @@ static uint64_t cuda_areas(struct device_view *view, int pe)
     return slot < 0 ? 0 : gpu_address(gpu, slot, gpu->areas_offset);
 }
 
-/* A pair whose atomics fail the proof is not mapped at all; the path to this PE itself may want the own ones. */
+/* A pair whose atomics fail the proof is not mapped at all; the path to this PE itself may want the
+ * own ones. */
 static bool cuda_atomics(struct device_view *view, int pe)
 {
     return job_direct(of(view)->job, WEFT_GPU, pe);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations that device code gave to the proxy, carried out over paths: those of each ring over a context
- * of its own, so that its fence and quiet are of what came through it. What fails becomes the job's failure;
- * everything after it is dropped, so that kernels end. */
+/* Operations that device code gave to the proxy, carried out over paths: those of each ring over a
+ * context of its own, so that its fence and quiet are of what came through it. What fails becomes
+ * the job's failure; everything after it is dropped, so that kernels end. */
 #include "job/device_proxy.h"
 
 #include "base/clock.h"
@@ -43,8 +43,8 @@ static bool inside(uintptr_t at, uintptr_t base, size_t size, size_t *offset)
     return *offset < size;
 }
 
-/* From an own address as device code has it, the library's own areas included. Device code has checked
- * the range. */
+/* From an own address as device code has it, the library's own areas included. Device code has
+ * checked the range. */
 static weft_status place(const struct ring *self, uintptr_t at, int pe, struct remote *to)
 {
     const struct weft_job *job = self->job;
@@ -163,8 +163,8 @@ static weft_status put_signal(const struct ring *self, struct remote at,
                                              signal, r->value, (weft_signal_op)r->what, false);
 }
 
-/* Paths are asked for what there is to move, here as by the host's operations. A request for nothing is
- * one by which the ring itself is measured. */
+/* Paths are asked for what there is to move, here as by the host's operations. A request for
+ * nothing is one by which the ring itself is measured. */
 static bool moves_nothing(const struct proxy_request *r)
 {
     switch (r->operation) {

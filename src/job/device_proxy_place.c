@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* On which CPUs the proxy's threads run: those that WEFT_PROXY_CPUS names, or, of those that this PE may
- * use, the ones at the NIC over which it reaches a peer, or at its GPU, a socket nearer to it. */
+/* On which CPUs the proxy's threads run: those that WEFT_PROXY_CPUS names, or, of those that this
+ * PE may use, the ones at the NIC over which it reaches a peer, or at its GPU, a socket nearer to
+ * it. */
 #include "job/device_proxy_place.h"
 
 #include "base/config.h"

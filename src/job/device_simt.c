@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The view of device code on simt: it runs in this process, so it sees what the host sees. A peer is
- * reached when the host's path to it is by load and store. */
+/* The view of device code on simt: it runs in this process, so it sees what the host sees. A peer
+ * is reached when the host's path to it is by load and store. */
 #include "job/device_state.h"
 
 #include <stdlib.h>

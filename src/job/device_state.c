@@ -448,8 +448,8 @@ static bool is_own(const struct weft_device_unit *unit)
     return unit->size >= offsetof(struct weft_device_unit, own) + sizeof unit->own && unit->own;
 }
 
-/* A program whose device code only nvcc compiled has nothing that could run without a GPU: its kernels
- * would not be launched, and it would go on with what they have not computed. */
+/* A program whose device code only nvcc compiled has nothing that could run without a GPU: its
+ * kernels would not be launched, and it would go on with what they have not computed. */
 static weft_status check_target(void)
 {
     bool cuda = false, simt = false;

@@ -21,7 +21,8 @@ static inline struct weft_dev_box *device_box(struct box *box)
 }
 
 /* How device code of one target sees memory. Every function gets `view` itself; a target embeds it
- * in what it needs. Addresses are the device's. Made when device code starts, kept until finalize. */
+ * in what it needs. Addresses are the device's. Made when device code starts, kept until
+ * finalize. */
 struct device_view {
     bool cuda;
     int ordinal; /* of the device, among the visible ones (cuda) */
@@ -32,7 +33,8 @@ struct device_view {
     /* Where PE pe's part of a segment is, 0 = not by load and store. */
     uint64_t (*part)(struct device_view *view, enum weft_dev_segment_id segment, int pe);
 
-    /* Where PE pe's team areas begin (team_areas_bytes() of them, zeroed), 0 = not by load/store. */
+    /* Where PE pe's team areas begin (team_areas_bytes() of them, zeroed), 0 = not by
+     * load/store. */
     uint64_t (*areas)(struct device_view *view, int pe);
 
     /* Whether the device's atomics work at PE pe. */
@@ -46,15 +48,16 @@ struct device_view {
     /* Zeroed memory of the host that device code reads and writes too, and its address there. */
     weft_status (*shared_make)(struct device_view *view, size_t bytes, void **host, uint64_t *seen);
 
-    /* Zeroed memory of the device that the host has mapped, and its address there; false: there is none. NULL: the two
-     * have one memory. */
+    /* Zeroed memory of the device that the host has mapped, and its address there; false: there is
+     * none. NULL: the two have one memory. */
     bool (*near_make)(struct device_view *view, size_t bytes, void **mapped, uint64_t *device);
 
     /* The device box as device code sees it, and its ticket counter (NULL: the one in the box). */
     struct weft_dev_box *box;
     uint64_t *tickets;
 
-    /* Address of the symbol named `name` in a loaded module, of *bytes bytes (cuda; may be NULL). */
+    /* Address of the symbol named `name` in a loaded module, of *bytes bytes (cuda; may be
+     * NULL). */
     weft_status (*module_symbol)(struct device_view *view, void *module, const char *name,
                                  uint64_t *address, size_t *bytes);
     weft_status (*symbol_write)(struct device_view *view, uint64_t address, const void *from,
@@ -88,8 +91,8 @@ void device_stop(struct weft_job *job);
 weft_status device_team_made(struct weft_job *job, const struct weft_team *team);
 void device_team_gone(struct weft_job *job, const struct weft_team *team);
 
-/* What device code gave to the host to carry is complete at every PE. WEFT_OK when there is no device
- * state. */
+/* What device code gave to the host to carry is complete at every PE. WEFT_OK when there is no
+ * device state. */
 weft_status device_settle(struct weft_job *job);
 
 struct proxy_times;
@@ -97,7 +100,8 @@ struct proxy_times;
 /* See proxy_trace() of src/tool. */
 weft_status device_trace_proxy(struct weft_job *job, struct proxy_times *times, uint64_t n);
 
-/* What to add to the words of a failure: the collective that a kernel of the library left because of it, or "". */
+/* What to add to the words of a failure: the collective that a kernel of the library left because
+ * of it, or "". */
 void device_left_text(const struct weft_job *job, char *text, size_t bytes);
 
 /* WEFT_OK, or what device code has reported, in words. */
@@ -109,7 +113,8 @@ const char *device_operation_name(uint32_t operation);
 /* One record in words, for messages and for `weft attach`. `record` may be torn or hostile. */
 void device_record_text(const struct weft_dev_record *record, int pe, char *text, size_t bytes);
 
-/* The failure of the job whose device code this process runs, if there is such a job and it has failed. */
+/* The failure of the job whose device code this process runs, if there is such a job and it has
+ * failed. */
 weft_status device_check_running(void);
 
 /* The same, for who launches kernels that may have something for the proxy. */
@@ -123,8 +128,8 @@ void device_unregister(struct weft_device_unit *unit);
 weft_status device_start(struct weft_job *job);
 weft_status device_module_init(struct weft_job *job, void *module);
 
-/* The target in use, and the program's CUDA runtime (NULL: it has none) with the number of GPUs that it
- * finds. target.c. */
+/* The target in use, and the program's CUDA runtime (NULL: it has none) with the number of GPUs
+ * that it finds. target.c. */
 weft_target device_target(void);
 
 /* WEFT_TARGET leaves the choice to the library. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fork() does to a PE: the child has copies of the job's handles and of its connections, but it
- * is not a PE. In the child every running job is emptied as if it had been finalized, without a word
- * to anybody, so that each call on it is refused and the parent's job goes on. The fast paths need
- * no check for that: their bounds are 0 then. */
+/* What fork() does to a PE: the child has copies of the job's handles and of its connections, but
+ * it is not a PE. In the child every running job is emptied as if it had been finalized, without a
+ * word to anybody, so that each call on it is refused and the parent's job goes on. The fast paths
+ * need no check for that: their bounds are 0 then. */
 #include "gpu/gpu.h"
 #include "gpu/map.h"
 #include "job/job.h"

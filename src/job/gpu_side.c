@@ -22,8 +22,8 @@ void job_gpu_attach(struct weft_ctx *ctx)
     __atomic_store_n(&ctx->gpu, gpu, __ATOMIC_RELEASE);
 }
 
-/* Resident kernels on both ends have proven what is mapped. What is not is proven as host memory is, as
- * soon as some pair of the job needs that. */
+/* Resident kernels on both ends have proven what is mapped. What is not is proven as host memory
+ * is, as soon as some pair of the job needs that. */
 static weft_status prove_unmapped(struct weft_job *job)
 {
     struct path_choice *choices = job->paths.choices[WEFT_GPU];
@@ -108,9 +108,9 @@ weft_status job_gpu_memory(struct weft_job *job)
     return status;
 }
 
-/* Paths for GPU memory, as the windows are now, and every context sees them. A pair that the machine
- * leaves without a path is refused when it is used; one that WEFT_PATH leaves without is refused
- * now. */
+/* Paths for GPU memory, as the windows are now, and every context sees them. A pair that the
+ * machine leaves without a path is refused when it is used; one that WEFT_PATH leaves without is
+ * refused now. */
 static weft_status choose_and_fill(struct weft_job *job)
 {
     weft_status status = job_choose_paths(job, WEFT_GPU);

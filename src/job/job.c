@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining and leaving a job. Joining meets the other PEs, makes the segments, chooses and proves a path
- * to every PE; leaving undoes all of it. A finalized job's handles stay, emptied, so that they can be
- * refused in words. */
+/* Joining and leaving a job. Joining meets the other PEs, makes the segments, chooses and proves a
+ * path to every PE; leaving undoes all of it. A finalized job's handles stay, emptied, so that they
+ * can be refused in words. */
 #include "job/device_state.h"
 #include "job/device_watch.h"
 
@@ -20,10 +20,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* With a CPU per PE a yield costs little, but it does cost a system call: waits of up to some 100 us
- * do without. Longer ones are likely for a PE that does not run, because the machine has other work.
- * Where PEs share a CPU the awaited one is likely not running at all: each poll, and more so each
- * pause (60 ns on recent Xeons), keeps it from it. */
+/* With a CPU per PE a yield costs little, but it does cost a system call: waits of up to some 100
+ * us do without. Longer ones are likely for a PE that does not run, because the machine has other
+ * work. Where PEs share a CPU the awaited one is likely not running at all: each poll, and more so
+ * each pause (60 ns on recent Xeons), keeps it from it. */
 enum { SPIN_SPARE_CPUS = 2000, SPIN_SHARED_CPUS = 2, SPIN_BETWEEN_LOOKS = 8, PROVE_OFF_CHOICE = 2 };
 
 /* What the PEs tell each other first. */
@@ -343,16 +343,16 @@ static void record_end(struct box *box, weft_status why, const char *sentence)
  * calls on streams, which may do all that the program may, begin watches and give the proxy work;
  * the watches, which read the black box and the control connection, also those of device code;
  * the proxy, whose contexts go over paths, and what kernels read;
- * contexts, then the paths with their threads (of net, staged, gda), which read no context that has been
- * closed and tell the black box what they find;
- * the GPU side, whose copies tell the black box too, with the mappings in it;
- * then the box, the segments, and last the connection to the others, through which a death is heard of.
- * Files have ended before (weft_finalize()), as has what the program's own threads do. */
+ * contexts, then the paths with their threads (of net, staged, gda), which read no context that has
+ * been closed and tell the black box what they find; the GPU side, whose copies tell the black box
+ * too, with the mappings in it; then the box, the segments, and last the connection to the others,
+ * through which a death is heard of. Files have ended before (weft_finalize()), as has what the
+ * program's own threads do. */
 static void tear_down(struct weft_job *job, weft_status why, const char *sentence)
 {
     const bool clean = why == WEFT_OK;
-    /* Before anything by which the others could find out: else they would take this PE for one that has
-     * gone without a word. */
+    /* Before anything by which the others could find out: else they would take this PE for one that
+     * has gone without a word. */
     if (!clean && job->boot)
         job->boot->ops->fail(job->boot, why, sentence);
     job->ended_well = job_ended_well(job);

@@ -23,8 +23,8 @@
 enum { SEG_ALL = SEG_COUNT + 1 }; /* with SEG_GPU */
 
 struct weft_ctx {
-    /* What the fast paths read. After finalize the numbers and seg[].size are 0, so that every check on
-     * them fails and the slow path finds out why. */
+    /* What the fast paths read. After finalize the numbers and seg[].size are 0, so that every
+     * check on them fails and the slow path finds out why. */
     uint32_t quick_npes; /* npes, or 0 in a job with a GPU, whose local side may be device memory */
     uint32_t npes;
     struct peer *peers[MEMORY_KINDS]; /* [npes] each, for remote memory of that kind */
@@ -54,10 +54,10 @@ struct weft_ctx {
 
 enum { TEAM_SLOTS = 1024, TEAM_SLOT_WORDS = TEAM_SLOTS / 64, PACKET_BYTES = 56, TEAM_PHASES = 4 };
 
-/* What one member of a team sends another: mailboxes[i] of a PE's area is written by member i alone.
- * flag: the sender has reached this phase of the team's sequence of collectives. packet: a small
- * payload and its number in one cache line, two of them for even and odd numbers (see ops/coll.h for
- * why two are enough). */
+/* What one member of a team sends another: mailboxes[i] of a PE's area is written by member i
+ * alone. flag: the sender has reached this phase of the team's sequence of collectives. packet: a
+ * small payload and its number in one cache line, two of them for even and odd numbers (see
+ * ops/coll.h for why two are enough). */
 struct mailbox {
     _Alignas(64) _Atomic uint64_t flag;
     struct {
@@ -66,8 +66,8 @@ struct mailbox {
     } packet[2];
 };
 
-/* A team whose members share nodes, but not all the same one: its collectives go within nodes, between
- * them, and within nodes. Alike at every member. */
+/* A team whose members share nodes, but not all the same one: its collectives go within nodes,
+ * between them, and within nodes. Alike at every member. */
 struct team_nodes {
     int n;         /* nodes, numbered by their first member */
     int least;     /* members of the smallest */
@@ -124,14 +124,14 @@ struct weft_job {
     struct path_world paths;       /* what the paths know of this job; choices[kind][pe] are here */
     uint64_t proofs[MEMORY_KINDS]; /* how often its paths were proven, alike at every PE */
     bool proving;                  /* some PE wants proofs */
-    char (*lacks[PATH_COUNT])
-        [PATH_LACKS_BYTES]; /* [npes] what each PE lacks for paths that have looked */
+    char (*lacks[PATH_COUNT])[PATH_LACKS_BYTES]; /* [npes] what each PE lacks for paths that have
+                                                    looked */
     struct box *box;
     struct heap *heap;
     pthread_mutex_t lock;      /* books, lists of contexts and teams */
     pthread_mutex_t show_lock; /* of what is shown of choices; nothing is waited for under it */
-    /* Who holds this may wait while the contexts stay: they are listed and unlisted under both locks,
-     * this one first. A wait takes `lock` for itself. */
+    /* Who holds this may wait while the contexts stay: they are listed and unlisted under both
+     * locks, this one first. A wait takes `lock` for itself. */
     pthread_mutex_t contexts_stay;
     struct weft_ctx *contexts;
     struct weft_ctx *destroyed; /* checking mode keeps them, so that their use can be refused */
@@ -143,9 +143,9 @@ struct weft_job {
     struct gpu *gpu;        /* NULL until GPU memory is first asked for; paths.gpu is the same */
     bool *gpu_pairs;        /* [npes * npes] which PEs reach whose GPU memory by load and store */
     struct job_calls calls; /* on streams */
-    void *
-        stream_calls; /* kept for captured graphs (ops/stream.c), for good: each begins with the next */
-    void *far_streams; /* of ops/stream_far.c; ended by: */
+    void *stream_calls; /* kept for captured graphs (ops/stream.c), for good: each begins with the
+                           next */
+    void *far_streams;  /* of ops/stream_far.c; ended by: */
     void (*end_far_streams)(struct weft_job *job);
     struct weft_file *files;       /* of ops/file.c, that are open; closed by: */
     struct file_tunes *file_tunes; /* likewise; NULL: no file has been opened */
@@ -199,8 +199,8 @@ size_t choices_offset(int npes);
 size_t prove_lines_offset(int npes);
 
 /* Whether this thread may use contexts that are promised to others (WEFT_CTX_PRIVATE), because it
- * completes the contexts of all or does what their owner has put on a stream. Its address tells threads
- * apart, without a call. */
+ * completes the contexts of all or does what their owner has put on a stream. Its address tells
+ * threads apart, without a call. */
 extern _Thread_local bool job_acts_for_others __attribute__((tls_model("initial-exec")));
 
 weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned options,
@@ -231,47 +231,50 @@ weft_status job_choose_paths(struct weft_job *job, weft_kind kind);
 /* Fills in what the paths know of the job from the beginning. */
 void job_tell_paths(struct weft_job *job);
 
-/* Lets paths look whether they can be used (path_ops.look): those that any PE may need, `wanted`, bit
- * per path; job_paths_wanted() says it for this PE. Collective, before any path is chosen. */
+/* Lets paths look whether they can be used (path_ops.look): those that any PE may need, `wanted`,
+ * bit per path; job_paths_wanted() says it for this PE. Collective, before any path is chosen. */
 uint32_t job_paths_wanted(const struct weft_job *job);
 weft_status job_look_paths(struct weft_job *job, uint32_t wanted);
 
 /* Lets the paths that some PE has newly chosen set up what they keep for the job, and undoes that.
- * Joining is collective over the job, after every choice and before contexts see it; so is leaving when
- * `clean`: a peer may still need to hear that what it gave has arrived. `chosen`: what job_choose_paths()
- * gave; where it is a failure at some PE all PEs fail with its sentence. */
+ * Joining is collective over the job, after every choice and before contexts see it; so is leaving
+ * when `clean`: a peer may still need to hear that what it gave has arrived. `chosen`: what
+ * job_choose_paths() gave; where it is a failure at some PE all PEs fail with its sentence. */
 weft_status job_join_paths(struct weft_job *job, weft_status chosen);
 void job_leave_paths(struct weft_job *job, bool clean);
 
-/* How long waits poll, as CPUs allow. threads: every PE has a thread of a path besides, on which others
- * wait. */
+/* How long waits poll, as CPUs allow. threads: every PE has a thread of a path besides, on which
+ * others wait. */
 void job_set_spin(struct weft_job *job, bool threads);
 
-/* Every pair of PEs puts a pattern, then adds to a counter, over the path it has chosen to memory of
- * this kind, and looks at what arrived. What failed is told to both ends, the path dropped for the next
- * one. Collective over the job. */
+/* Every pair of PEs puts a pattern, then adds to a counter, over the path it has chosen to memory
+ * of this kind, and looks at what arrived. What failed is told to both ends, the path dropped for
+ * the next one. Collective over the job. */
 weft_status job_prove_paths(struct weft_job *job, weft_kind kind);
 
-/* Proofs of all pairs have ended; evidence[pe] is what this PE saw go wrong with its path to `pe` ("" =
- * nothing). A path that either end found wrong is dropped at both for the next one, and contexts and
- * teams see that. *again: some path took another's place, anywhere in the job. Collective over the
- * job. WEFT_ERR_NO_PATH where a pair has no path left: the job has then failed, at every PE. */
+/* Proofs of all pairs have ended; evidence[pe] is what this PE saw go wrong with its path to `pe`
+ * ("" = nothing). A path that either end found wrong is dropped at both for the next one, and
+ * contexts and teams see that. *again: some path took another's place, anywhere in the job.
+ * Collective over the job. WEFT_ERR_NO_PATH where a pair has no path left: the job has then failed,
+ * at every PE. */
 weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
                               char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
 
-/* Makes a choice readable for other processes: what was chosen and why, for the facts that it was chosen
- * from; its proof; and what was seen when a path failed its proof. */
+/* Makes a choice readable for other processes: what was chosen and why, for the facts that it was
+ * chosen from; its proof; and what was seen when a path failed its proof. */
 void job_show_choice(struct weft_job *job, weft_kind kind, int pe, const struct path_facts *facts);
 void job_show_proof(struct weft_job *job, weft_kind kind, int pe);
 
-/* What the path that is taken has found, beside why it is taken and in place of what it had found before. */
+/* What the path that is taken has found, beside why it is taken and in place of what it had found
+ * before. */
 void job_show_found(struct weft_job *job, weft_kind kind, int pe, const char *found);
 /* Why the path to that memory is taken, and no better one, for the program. */
 void job_tell_reason(struct weft_job *job, weft_kind kind, int pe, char *text, size_t bytes);
 void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id path,
                      const char *evidence);
 
-/* What has become known of large copies to a peer's GPU memory; `of` is the job. From any thread. */
+/* What has become known of large copies to a peer's GPU memory; `of` is the job. From any
+ * thread. */
 void job_show_stripes(void *of, int pe);
 
 /* Whether remote memory of `kind` at PE `pe` is loaded and stored in place. */
@@ -296,12 +299,12 @@ bool job_progress(struct weft_job *job);
  * counts. */
 weft_status job_fail(struct weft_job *job, weft_status status, const char *sentence);
 
-/* The same when other PEs wait for what this one can no longer do: they and the launcher are told, and their
- * waits end with the sentence. */
+/* The same when other PEs wait for what this one can no longer do: they and the launcher are told,
+ * and their waits end with the sentence. */
 weft_status job_fail_all(struct weft_job *job, weft_status status, const char *sentence);
 
-/* Whether the job has failed, by whatever: device code, a proof, another thread, a dead PE. One load,
- * for every call of the API. */
+/* Whether the job has failed, by whatever: device code, a proof, another thread, a dead PE. One
+ * load, for every call of the API. */
 static inline bool job_failed(const struct weft_job *job)
 {
     return unlikely(__atomic_load_n(job->fault, __ATOMIC_RELAXED) != 0);
@@ -310,10 +313,10 @@ static inline bool job_failed(const struct weft_job *job)
 /* WEFT_OK, or the failure of the job with its sentence as last error. */
 weft_status job_check_failed(struct weft_job *job);
 
-/* Joins the job that this process belongs to, and leaves it: weft_init() and weft_finalize() without
- * their checks. why: WEFT_OK when every PE has reached the end; else the failure, which the other PEs and
- * the launcher are sent together with its sentence. The handle of a job that was left stays, emptied, so
- * that its use can be refused in words. */
+/* Joins the job that this process belongs to, and leaves it: weft_init() and weft_finalize()
+ * without their checks. why: WEFT_OK when every PE has reached the end; else the failure, which the
+ * other PEs and the launcher are sent together with its sentence. The handle of a job that was left
+ * stays, emptied, so that its use can be refused in words. */
 weft_status job_enter(const weft_init_attr *attr, struct weft_job **job);
 void job_leave(struct weft_job *job, weft_status why, const char *sentence);
 
@@ -321,14 +324,15 @@ void job_leave(struct weft_job *job, weft_status why, const char *sentence);
  * job_leave(), and then answers what was so at that time. */
 bool job_ended_well(const struct weft_job *job);
 
-/* Calls of the host that a stream has been given. Each is counted when the stream has it, and made, or passed over,
- * once: by job_call_make(), of whichever thread. False: the job was being left, and it was passed over. The handle of a
- * job that was left stays, so that a stream may come to them at any time. */
+/* Calls of the host that a stream has been given. Each is counted when the stream has it, and made,
+ * or passed over, once: by job_call_make(), of whichever thread. False: the job was being left, and
+ * it was passed over. The handle of a job that was left stays, so that a stream may come to them at
+ * any time. */
 void job_call_given(struct weft_job *job);
 bool job_call_make(struct weft_job *job, void (*run)(void *argument), void *argument);
 
-/* Waits until all that have been given were made. The failure of the job ends it, or WEFT_WAIT_LIMIT in which
- * the streams came to none. */
+/* Waits until all that have been given were made. The failure of the job ends it, or
+ * WEFT_WAIT_LIMIT in which the streams came to none. */
 weft_status job_calls_await(struct weft_job *job);
 
 /* From here on none is made; those that are being made have ended. */
@@ -366,8 +370,9 @@ void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team);
 /* Not collective; no PE uses this PE's memory any more. */
 void job_gpu_close(struct weft_job *job);
 
-/* Tells every PE which pairs reach each other's GPU memory by load and store, so that all members of a team
- * know alike whether all do. Collective over the job; again whenever paths have changed. */
+/* Tells every PE which pairs reach each other's GPU memory by load and store, so that all members
+ * of a team know alike whether all do. Collective over the job; again whenever paths have
+ * changed. */
 weft_status job_gpu_pairs(struct weft_job *job);
 bool job_gpu_team_direct(const struct weft_team *team);
 

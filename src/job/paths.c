@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The paths of a job: what is known of every pair, which path is chosen for it, and what becomes of a
- * pair whose path fails its proof. What paths there are and what they do is known in src/path. */
+/* The paths of a job: what is known of every pair, which path is chosen for it, and what becomes of
+ * a pair whose path fails its proof. What paths there are and what they do is known in src/path. */
 #include "job/waiter.h"
 
 #include "base/config.h"
@@ -137,7 +137,7 @@ weft_status job_choose_paths(struct weft_job *job, weft_kind kind)
     return first ? base_fail(first, "%s", sentence) : WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------ joining and leaving */
+/* -------------------------------------------------------------------------- joining and leaving */
 
 /* Bit per path that this PE has chosen for some peer and that keeps something for the job. */
 static uint32_t paths_to_join(const struct weft_job *job)
@@ -203,7 +203,7 @@ void job_leave_paths(struct weft_job *job, bool clean)
     }
 }
 
-/* ------------------------------------------------------------------------------ waits of the paths */
+/* --------------------------------------------------------------------------- waits of the paths */
 
 _Static_assert(sizeof(struct waiter) <= sizeof((struct path_wait){0}.keeps), "a waiter fits there");
 
@@ -247,7 +247,7 @@ void job_tell_paths(struct weft_job *job)
     job->paths.tell_found = tell_found;
 }
 
-/* ------------------------------------------------------------------------- settling what was proven */
+/* --------------------------------------------------------------------- settling what was proven */
 
 static weft_status refill(struct weft_job *job)
 {
@@ -304,7 +304,8 @@ static uint32_t not_looked_for(const struct weft_job *job)
     return paths & ~job->order.excluded;
 }
 
-/* Where some PE of the job has a pair with no path left (stranded), the last ones are looked for. */
+/* Where some PE of the job has a pair with no path left (stranded), the last ones are looked
+ * for. */
 static weft_status look_further(struct weft_job *job, bool stranded)
 {
     uint32_t wanted = stranded ? not_looked_for(job) : 0;
@@ -391,7 +392,7 @@ weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
     return status ? job_fail(job, status, base_last_error()) : WEFT_OK;
 }
 
-/* ----------------------------------------------------------------------------- proof of the paths */
+/* --------------------------------------------------------------------------- proof of the paths */
 
 _Static_assert(sizeof(struct prove_line) <= GPU_LINE_BYTES, "a line fits its place");
 
@@ -441,8 +442,8 @@ static weft_status prove_once(struct weft_job *job, weft_kind kind,
     return status ? status : job_settle_proofs(job, kind, evidence, again);
 }
 
-/* A path that took another's place is proven in its turn, together with all the others: the numbers of
- * proofs must stay alike at both ends of every pair. */
+/* A path that took another's place is proven in its turn, together with all the others: the numbers
+ * of proofs must stay alike at both ends of every pair. */
 weft_status job_prove_paths(struct weft_job *job, weft_kind kind)
 {
     size_t n = (size_t)job->npes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of the paths of this PE: to the program, and to other processes by the choices and their reasons in
- * the black box (box/choices.h), for `weft explain --job`. Decides nothing. */
+/* What is told of the paths of this PE: to the program, and to other processes by the choices and
+ * their reasons in the black box (box/choices.h), for `weft explain --job`. Decides nothing. */
 #include "job/job.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which target device code runs on: decided once, by WEFT_TARGET, by whether the program has a CUDA half
- * (which brought its own runtime), and by whether that finds a GPU. */
+/* Which target device code runs on: decided once, by WEFT_TARGET, by whether the program has a CUDA
+ * half (which brought its own runtime), and by whether that finds a GPU. */
 #include "base/config.h"
 #include "base/log.h"
 #include "job/device_state.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slow part of waiting: giving the CPU away, showing the wait in the black box, telling slowness
- * from death. A wait fails when a PE has died, when the job has failed, or when for the whole limit
- * neither what it waits for nor any PE it depends on has moved. */
+/* The slow part of waiting: giving the CPU away, showing the wait in the black box, telling
+ * slowness from death. A wait fails when a PE has died, when the job has failed, or when for the
+ * whole limit neither what it waits for nor any PE it depends on has moved. */
 #include "job/waiter.h"
 
 #include "base/clock.h"
@@ -24,8 +24,8 @@ enum {
     LOOK_SHARE = 8,                   /* of the limit, for an answer from another node */
 };
 
-/* This thread is in watch_far(), whose own waits neither look further nor are shown: as the look of a wait
- * they move nothing. */
+/* This thread is in watch_far(), whose own waits neither look further nor are shown: as the look of
+ * a wait they move nothing. */
 static _Thread_local bool looking_far;
 
 /* Other PEs, and threads that are PEs, may read meanwhile: what they act upon is a word that cannot
@@ -104,9 +104,9 @@ static void warn(struct waiter *waiter)
     log_warn("%s; `weft attach %d` shows who waits for whom", text, waiter->job->box->pid);
 }
 
-/* Where the wait depends on PEs of other nodes, and half of the limit has passed: as long as some of
- * them move, it does not go on. Time that passes because they cannot be asked is time in which nothing
- * moves. */
+/* Where the wait depends on PEs of other nodes, and half of the limit has passed: as long as some
+ * of them move, it does not go on. Time that passes because they cannot be asked is time in which
+ * nothing moves. */
 static void look_far(struct waiter *waiter)
 {
     uint64_t half = waiter->job->wait_limit_ns / 2;
@@ -198,9 +198,9 @@ static weft_status look_around(struct waiter *waiter, uint64_t seen)
     return status;
 }
 
-/* Where PEs share a CPU this is what lets the awaited one run. A wake-up through a futex takes twice as
- * long on the same CPU (1.8 us against 1.2 us for a turn on a Xeon under KVM), ten times as long across
- * idle CPUs, and would put a check into every put. True: nobody else ran. */
+/* Where PEs share a CPU this is what lets the awaited one run. A wake-up through a futex takes
+ * twice as long on the same CPU (1.8 us against 1.2 us for a turn on a Xeon under KVM), ten times
+ * as long across idle CPUs, and would put a check into every put. True: nobody else ran. */
 static bool yield(void)
 {
     uint64_t before = clock_now_ns();
@@ -208,8 +208,8 @@ static bool yield(void)
     return clock_now_ns() - before < YIELD_ALONE_NS;
 }
 
-/* Between looks at the paths, which are calls of the system themselves. A PE that has its CPU to itself
- * gives it away now and then only, which shows whether it still has. */
+/* Between looks at the paths, which are calls of the system themselves. A PE that has its CPU to
+ * itself gives it away now and then only, which shows whether it still has. */
 static void yield_between_looks(struct waiter *waiter, bool came)
 {
     _Atomic bool *alone = &waiter->job->paths.alone;

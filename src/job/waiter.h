@@ -43,8 +43,8 @@ struct waiter {
     bool far_asked;                  /* it was asked since something near moved */
 };
 
-/* What a peer stores is there by itself. What comes by messages comes when this PE looks for them, and
- * waiter_slow() does. */
+/* What a peer stores is there by itself. What comes by messages comes when this PE looks for them,
+ * and waiter_slow() does. */
 static inline uint32_t waiter_spin(const struct weft_job *job, int peer)
 {
     bool stores = peer >= 0 && job_direct(job, WEFT_HOST, peer);

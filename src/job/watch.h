@@ -17,9 +17,10 @@ struct watch {
 /* pe: of the job, or -1. */
 struct watch watch_peers(struct weft_job *job, int pe);
 
-/* *moves differs from the last time when some PE on another node has moved. Their black boxes are fetched
- * over their paths, which is slow: for waits that are about to fail. Which of those PEs a wait depends on is
- * not looked at. Returns the time for which one was asked in vain, which ends the look; else 0. */
+/* *moves differs from the last time when some PE on another node has moved. Their black boxes are
+ * fetched over their paths, which is slow: for waits that are about to fail. Which of those PEs a
+ * wait depends on is not looked at. Returns the time for which one was asked in vain, which ends
+ * the look; else 0. */
 uint64_t watch_far(struct weft_job *job, uint64_t *moves);
 
 /* "PE 3 (pid 4711) is not waiting in Weft: it computes or is blocked elsewhere, ..." */

@@ -31,12 +31,13 @@ struct assignment {
 
 /* A GPU uses the NIC to which more than 10 % more is expected than to any other, else of these the
  * nearest. Where several are alike, as many GPUs as possible get one of their own before any is
- * shared, and shared ones are given out in turn. A NIC takes part when it has an active port, or when
- * no state of its ports is known. assignment_free() releases the result. */
+ * shared, and shared ones are given out in turn. A NIC takes part when it has an active port, or
+ * when no state of its ports is known. assignment_free() releases the result. */
 void assign_nics(const struct machine *machine, struct assignment *assignment);
 void assignment_free(struct assignment *assignment);
 
-/* Whether a NIC takes part, and the port of it to use: active, and the fastest. NULL: none is known to be active. */
+/* Whether a NIC takes part, and the port of it to use: active, and the fastest. NULL: none is known
+ * to be active. */
 bool assign_takes(const struct machine *machine, const struct machine_nic *nic);
 const struct machine_port *assign_port(const struct machine *machine,
                                        const struct machine_nic *nic);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every single observation that `explain` and `doctor` make: pure functions of the model that add
- * findings. A check that cannot see what it needs says so (WEIGHT_UNKNOWN) or says nothing; it never
- * assumes. */
+ * findings. A check that cannot see what it needs says so (WEIGHT_UNKNOWN) or says nothing; it
+ * never assumes. */
 #ifndef WEFT_MACHINE_CHECKS_H
 #define WEFT_MACHINE_CHECKS_H
 
@@ -25,7 +25,8 @@ bool check_proven(const struct machine *machine, const struct endpoint *a, const
 /* The least that is no fault, where so much is expected: a part that limits.fault_percent tells. */
 int64_t check_least(const struct machine *machine, int64_t expected_mbps);
 
-/* What was measured between a GPU and the host: rates, and the generation of its link under load. */
+/* What was measured between a GPU and the host: rates, and the generation of its link under
+ * load. */
 void check_host_speed(const struct machine *machine, const struct endpoint *gpu,
                       struct findings *findings);
 

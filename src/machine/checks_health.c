@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of settings and counters of devices, which say nothing of a way between two ends: `doctor` alone
- * makes them. A counter of old errors is a note; what grows between two looks is a fault. */
+/* Checks of settings and counters of devices, which say nothing of a way between two ends: `doctor`
+ * alone makes them. A counter of old errors is a note; what grows between two looks is a fault. */
 #include "machine/checks.h"
 
 #include <inttypes.h>
@@ -9,10 +9,11 @@
 
 enum { READ_REQUEST_LEAST = 512 };
 
-/* --- PCIe -------------------------------------------------------------------------------------- */
+/* --- PCIe
+ * -------------------------------------------------------------------------------------- */
 
-/* The most that the device and every bridge above it take, 0: not known of all of them, or nothing stands
- * above it, as in a virtual machine that shows no bridges. */
+/* The most that the device and every bridge above it take, 0: not known of all of them, or nothing
+ * stands above it, as in a virtual machine that shows no bridges. */
 static int64_t payload_of_way(const struct machine *machine, const struct machine_pci *device)
 {
     int64_t least = 0;
@@ -77,7 +78,8 @@ void check_pcie_health(const struct machine *machine, const struct endpoint *dev
     check_errors(machine, device, findings);
 }
 
-/* --- NICs -------------------------------------------------------------------------------------- */
+/* --- NICs
+ * -------------------------------------------------------------------------------------- */
 
 static bool same_model(const struct machine *machine, const struct machine_port *a,
                        const struct machine_port *b)
@@ -88,8 +90,8 @@ static bool same_model(const struct machine *machine, const struct machine_port 
            strcmp(x->model.value, y->model.value) == 0;
 }
 
-/* What the model can do nobody tells; what most others of its kind do here, it can. Where they are two
- * groups of a size, they may be meant for two networks. */
+/* What the model can do nobody tells; what most others of its kind do here, it can. Where they are
+ * two groups of a size, they may be meant for two networks. */
 static void check_port_rate(const struct machine *machine, const struct machine_port *port,
                             struct findings *findings)
 {
@@ -174,7 +176,8 @@ void check_bonds(const struct machine *machine, struct findings *findings)
     }
 }
 
-/* --- GPUs -------------------------------------------------------------------------------------- */
+/* --- GPUs
+ * -------------------------------------------------------------------------------------- */
 
 static void check_rows(const struct machine_gpu *gpu, const char *index, struct findings *findings)
 {
@@ -220,7 +223,8 @@ void check_gpu_health(const struct machine *machine, const struct machine_gpu *g
     check_xids(gpu, index, findings);
 }
 
-/* --- links ------------------------------------------------------------------------------------- */
+/* --- links
+ * ------------------------------------------------------------------------------------- */
 
 static void check_counters(const struct machine_link *link, const char *gpu,
                            struct findings *findings)
@@ -256,7 +260,8 @@ void check_link_health(const struct machine *machine, const struct machine_gpu *
     }
 }
 
-/* --- the driver and its services --------------------------------------------------------------- */
+/* --- the driver and its services
+ * --------------------------------------------------------------- */
 
 void check_services(const struct machine *machine, struct findings *findings)
 {
@@ -275,7 +280,8 @@ void check_services(const struct machine *machine, struct findings *findings)
         finding_add(findings, REASON_KERNEL_LOG, WEIGHT_UNKNOWN, NULL, "%s", d->kernel_log.why);
 }
 
-/* --- disks and capture devices ------------------------------------------------------------------ */
+/* --- disks and capture devices
+ * ------------------------------------------------------------------ */
 
 int check_raids(const struct machine *machine, struct findings *findings)
 {

@@ -25,7 +25,8 @@ static enum level level_to(const struct machine *machine, const struct endpoint 
     return routes_apart(machine, gpu, &end);
 }
 
-/* --- the port ---------------------------------------------------------------------------------- */
+/* --- the port
+ * ---------------------------------------------------------------------------------- */
 
 static bool any_port_active(const struct machine *machine, const char *nic)
 {
@@ -100,7 +101,8 @@ void check_nic(const struct machine *machine, const struct endpoint *nic, struct
     findings->ways = ways;
 }
 
-/* --- GPUDirect RDMA ---------------------------------------------------------------------------- */
+/* --- GPUDirect RDMA
+ * ---------------------------------------------------------------------------- */
 
 static const struct machine_rung *rung(const struct machine *machine, const struct endpoint *gpu,
                                        const struct endpoint *nic, const char *name,
@@ -220,8 +222,8 @@ static bool is_slower(const struct machine *machine, const struct machine_nic *n
     return port && port->mbit.known && port->mbit.value * 11 / 10 < mbit;
 }
 
-/* The nearest active NIC that is as fast, of several that are equally near the one that comes in turn; asked for every
- * pair of a table, so without sharing out among all GPUs. */
+/* The nearest active NIC that is as fast, of several that are equally near the one that comes in
+ * turn; asked for every pair of a table, so without sharing out among all GPUs. */
 static const struct machine_nic *near_in_turn(const struct machine *machine,
                                               const struct endpoint *gpu, int64_t mbit,
                                               enum level *level)
@@ -255,7 +257,8 @@ static int64_t direct_mbps(const struct machine *machine, const struct endpoint 
     return 0;
 }
 
-/* `direct`: expected of this NIC. One that is nearer and slower, for ACS on its way or its port, is no better. */
+/* `direct`: expected of this NIC. One that is nearer and slower, for ACS on its way or its port, is
+ * no better. */
 static void check_far(const struct machine *machine, const struct endpoint *gpu,
                       const struct endpoint *nic, int64_t direct, struct findings *findings)
 {
@@ -317,9 +320,11 @@ void check_gdr(const struct machine *machine, const struct endpoint *gpu,
     findings_merge(findings, &own);
 }
 
-/* --- GPU-initiated ----------------------------------------------------------------------------- */
+/* --- GPU-initiated
+ * ----------------------------------------------------------------------------- */
 
-/* Without the NIC there are no queues; that it cannot be opened is told, and counted, as the NIC's own fault. */
+/* Without the NIC there are no queues; that it cannot be opened is told, and counted, as the NIC's
+ * own fault. */
 static void check_opened(const struct machine *machine, const struct endpoint *gpu,
                          const struct endpoint *nic, struct findings *findings)
 {
@@ -376,7 +381,8 @@ void check_shared_nics(const struct machine *machine, const struct assignment *a
     }
 }
 
-/* --- files ------------------------------------------------------------------------------------- */
+/* --- files
+ * ------------------------------------------------------------------------------------- */
 
 static bool has_option(const char *options, const char *option)
 {
@@ -403,8 +409,8 @@ static void check_mount(const struct machine_mount *mount, struct findings *find
                     path, type, options);
 }
 
-/* NVIDIA names RAID 0 and 1. Parity the CPU computes from what is written, so it has to see it; of the others
- * nothing is said. */
+/* NVIDIA names RAID 0 and 1. Parity the CPU computes from what is written, so it has to see it; of
+ * the others nothing is said. */
 static void check_raid_level(const struct machine_disk *disk, struct findings *findings)
 {
     const char *level = text_or(disk->raid_level, ""), *name = text_or(disk->name, "?");
@@ -563,8 +569,8 @@ void check_file(const struct machine *machine, const struct endpoint *gpu, const
     findings_merge(findings, &own);
 }
 
-/* The kernel's RDMA driver for a network controller that may be an RDMA NIC. Source: the tables of PCI devices in
- * the kernel's drivers, and the PCI ID repository. */
+/* The kernel's RDMA driver for a network controller that may be an RDMA NIC. Source: the tables of
+ * PCI devices in the kernel's drivers, and the PCI ID repository. */
 static const char *rdma_driver(const struct machine_pci *pci)
 {
     static const struct {

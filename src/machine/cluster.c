@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares each node with what is expected, and puts those together that deviate in the same way. See
- * cluster.h. */
+/* Compares each node with what is expected, and puts those together that deviate in the same way.
+ * See cluster.h. */
 #include "machine/cluster.h"
 
 #include <ctype.h>
@@ -24,7 +24,8 @@ void node_take_faults(struct node *node, const struct diagnosis *diagnosis)
     }
 }
 
-/* --- what most have ---------------------------------------------------------------------------- */
+/* --- what most have
+ * ---------------------------------------------------------------------------- */
 
 static bool same_fact(int id, const struct profile_fact *a, const struct profile_fact *b)
 {
@@ -50,7 +51,8 @@ static void take_majority(const struct cluster *cluster, int id, struct profile_
     }
 }
 
-/* --- one node ---------------------------------------------------------------------------------- */
+/* --- one node
+ * ---------------------------------------------------------------------------------- */
 
 static void tell_facts(FILE *to, const struct node *node, const struct profile *expected)
 {
@@ -151,9 +153,11 @@ void cluster_free(struct cluster *cluster)
     *cluster = (struct cluster){.nodes = NULL};
 }
 
-/* --- names in short ---------------------------------------------------------------------------- */
+/* --- names in short
+ * ---------------------------------------------------------------------------- */
 
-/* A name as what stands before its last number, the number with its digits, and what stands behind. */
+/* A name as what stands before its last number, the number with its digits, and what stands
+ * behind. */
 struct split {
     int before, digits;
     const char *behind;

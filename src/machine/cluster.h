@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judges the nodes of a cluster beside an expectation, or beside each other. Pure; knows nothing of how
- * the reports of the nodes came here. */
+/* Judges the nodes of a cluster beside an expectation, or beside each other. Pure; knows nothing of
+ * how the reports of the nodes came here. */
 #ifndef WEFT_MACHINE_CLUSTER_H
 #define WEFT_MACHINE_CLUSTER_H
 
@@ -39,11 +39,12 @@ struct cluster {
 /* Takes over what the diagnosis calls a fault. */
 void node_take_faults(struct node *node, const struct diagnosis *diagnosis);
 
-/* `expected` NULL: of each fact what most of the nodes that were reached have, of equally many what the
- * first of them has. A node deviates when a fact differs or its own diagnosis found a fault. */
+/* `expected` NULL: of each fact what most of the nodes that were reached have, of equally many what
+ * the first of them has. A node deviates when a fact differs or its own diagnosis found a fault. */
 void cluster_judge(struct cluster *cluster, const struct profile *expected);
 
-/* "n[01-04,07], login": names with numbers in short, in the order given. To be freed; NULL: no memory. */
+/* "n[01-04,07], login": names with numbers in short, in the order given. To be freed; NULL: no
+ * memory. */
 char *cluster_fold_names(const char *const *names, size_t n);
 
 void cluster_free(struct cluster *cluster);

@@ -189,8 +189,8 @@ static bool was_tried(const struct machine *machine, const struct endpoint *gpu,
            machine_find_rung(machine, gpu->index, nic->name.value, "export");
 }
 
-/* A GPU and the NIC that it was given. Where these two were not tried, but others were, they may have made the
- * difference: they are looked at as well. */
+/* A GPU and the NIC that it was given. Where these two were not tried, but others were, they may
+ * have made the difference: they are looked at as well. */
 static bool is_pair(const struct machine *machine, const struct assigned *given,
                     const struct endpoint *gpu, const struct machine_nic *nic)
 {
@@ -324,7 +324,8 @@ const char *doctor_state(const struct doctor_check *check)
                                                : "good";
 }
 
-/* What decides the way of one pair may be a note for another: it is told once, by its greatest weight. */
+/* What decides the way of one pair may be a note for another: it is told once, by its greatest
+ * weight. */
 static void drop_lesser(struct findings *findings, int first)
 {
     int kept = first;

@@ -24,8 +24,8 @@ struct diagnosis {
     int faults, unknown;
 };
 
-/* "absent" (nothing to look at), "fault", "unknown" (not all could be seen), "not-offered" (nowhere is what
- * the check is about), "in-part" (somewhere it is not), "good". */
+/* "absent" (nothing to look at), "fault", "unknown" (not all could be seen), "not-offered" (nowhere
+ * is what the check is about), "in-part" (somewhere it is not), "good". */
 const char *doctor_state(const struct doctor_check *check);
 
 /* To be ended with findings_free(&diagnosis->findings). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Link modes of ethtool and answers of rtnetlink. See ethernet.h. Source of the numbers: linux/ethtool.h and
- * linux/dcbnl.h of Linux 6.8. */
+/* Link modes of ethtool and answers of rtnetlink. See ethernet.h. Source of the numbers:
+ * linux/ethtool.h and linux/dcbnl.h of Linux 6.8. */
 #include "machine/ethernet.h"
 
 #include <linux/dcbnl.h>

@@ -24,8 +24,8 @@ struct verdict {
 weft_status explain_pair(const struct machine *machine, const char *a, const char *b,
                          struct verdict *verdict);
 
-/* Every way between two endpoints, best first, and those that a finding turns off are off: what each
- * table, drawing and answer shows, so that none contradicts the verdict. */
+/* Every way between two endpoints, best first, and those that a finding turns off are off: what
+ * each table, drawing and answer shows, so that none contradicts the verdict. */
 void explain_routes(const struct machine *machine, const struct endpoint *a,
                     const struct endpoint *b, struct routes *routes);
 

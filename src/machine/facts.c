@@ -82,8 +82,10 @@ const struct fact_gpu fact_gpus[] = {
     {"b200", "NVIDIA B200", "nvidia", 10, 0, GIB(180), GIB(256), "nvlink", 5, 18, 0, 5, 0x2901,
      "Blackwell data sheet"},
     {"gb200", "NVIDIA GB200", "nvidia", 10, 0, GIB(186), GIB(256), "nvlink", 5, 18, 5, 0, 0x2941,
-     "GB200 NVL72 data sheet: 13.4 TB in 72 GPUs, 900 GB/s of C2C in both directions for two GPUs; five "
-     "links each, as NCCL reads them (NVIDIA/nccl topology dumps of this generation); PCI ID database"},
+     "GB200 NVL72 data sheet: 13.4 TB in 72 GPUs, 900 GB/s of C2C in both directions for two "
+     "GPUs; five "
+     "links each, as NCCL reads them (NVIDIA/nccl topology dumps of this generation); PCI ID "
+     "database"},
     {"l40s", "NVIDIA L40S", "nvidia", 8, 9, GIB(48), GIB(64), NULL, 0, 0, 0, 4, 0x26b9,
      "L40S data sheet: no NVLink; PCI ID database"},
     {"a10g", "NVIDIA A10G", "nvidia", 8, 6, GIB(24), GIB(32), NULL, 0, 0, 0, 4, 0x2237,
@@ -93,7 +95,8 @@ const struct fact_gpu fact_gpus[] = {
     {"mi300x", "AMD Instinct MI300X", "amd", 9, 4, GIB(192), GIB(256), "xgmi", 4, 7, 0, 5, 0x74a1,
      "MI300X data sheet"},
     {"mi250x", "AMD Instinct MI250X", "amd", 9, 0, GIB(64), GIB(64), "xgmi", 3, 4, 0, 4, 0x740c,
-     "one of two dies of a module: 64 GB each, PCI 1002:740c (instinct.docs.amd.com, MI250 acceptance); "
+     "one of two dies of a module: 64 GB each, PCI 1002:740c (instinct.docs.amd.com, MI250 "
+     "acceptance); "
      "four links of 50 GB/s between the two (CDNA 2 white paper: 400 GB/s in both directions)"},
 };
 const int fact_n_gpus = sizeof fact_gpus / sizeof fact_gpus[0];

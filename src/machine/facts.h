@@ -47,8 +47,8 @@ const struct fact_socket *fact_find_socket(const struct machine *machine);
 /* Fills system.socket_link from the CPU model where it is not known yet. */
 void fact_fill_socket_link(struct machine *machine);
 
-/* What a GPU model is built with. `links` go to peers or switches, `cpu_links` are NVLink-C2C to the
- * CPU; pcie_generation 0: not published. */
+/* What a GPU model is built with. `links` go to peers or switches, `cpu_links` are NVLink-C2C to
+ * the CPU; pcie_generation 0: not published. */
 struct fact_gpu {
     const char *word; /* in descriptions: "h200" */
     const char *name;

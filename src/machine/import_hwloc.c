@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hwloc's XML, as lstopo writes it, forms 1 and 2: nested <object type=...> with <info name value/>.
- * Read here and not by libhwloc: that one (2.9) takes damaged files at their word and ends the process
- * on some of them.
- * Of a PCIe link the file has one figure, lanes times rate, so generation and width are not known; links
- * between GPUs are in it as a matrix of rates, if at all, and are passed over. */
+/* hwloc's XML, as lstopo writes it, forms 1 and 2: nested <object type=...> with <info name
+ * value/>. Read here and not by libhwloc: that one (2.9) takes damaged files at their word and ends
+ * the process on some of them. Of a PCIe link the file has one figure, lanes times rate, so
+ * generation and width are not known; links between GPUs are in it as a matrix of rates, if at all,
+ * and are passed over. */
 #include "machine/import.h"
 
 #include <ctype.h>
@@ -82,10 +82,11 @@ static weft_status take_index(const struct hwloc_reader *r, const struct xml_nod
     return WEFT_OK;
 }
 
-/* --- sets -------------------------------------------------------------------------------------- */
+/* --- sets
+ * -------------------------------------------------------------------------------------- */
 
-/* "0x000000ff,,0x1": words of 32 from the highest, an empty one is 0. False when it is no such set, or
- * an endless one. */
+/* "0x000000ff,,0x1": words of 32 from the highest, an empty one is 0. False when it is no such set,
+ * or an endless one. */
 static bool read_set(struct machine *m, const char *text, struct set *set)
 {
     size_t n = 1;
@@ -140,7 +141,8 @@ static int64_t only_of(const struct set *set)
     return only;
 }
 
-/* --- packages and nodes ------------------------------------------------------------------------ */
+/* --- packages and nodes
+ * ------------------------------------------------------------------------ */
 
 static int64_t count_below(const struct xml_node *node, const char *type)
 {
@@ -200,7 +202,8 @@ static weft_status take_node(struct hwloc_reader *r, const struct xml_node *node
     return WEFT_OK;
 }
 
-/* --- PCI --------------------------------------------------------------------------------------- */
+/* --- PCI
+ * --------------------------------------------------------------------------------------- */
 
 /* Of the object that the devices hang below: one node, or not known. */
 static weft_status take_locality(const struct hwloc_reader *r, const struct place *place,
@@ -272,7 +275,8 @@ static void add_gpu(struct hwloc_reader *r, const struct machine_pci *pci)
     import_name_gpu(m, gpu, number_or(pci->vendor, 0), number_or(pci->device, -1));
 }
 
-/* --- OS devices -------------------------------------------------------------------------------- */
+/* --- OS devices
+ * -------------------------------------------------------------------------------- */
 
 static struct machine_gpu *gpu_of(struct machine *m, const struct machine_pci *pci)
 {
@@ -397,7 +401,8 @@ static weft_status take_osdev(struct hwloc_reader *r, const struct xml_node *nod
     return gpu ? take_gpu(r, node, name, gpu) : WEFT_OK;
 }
 
-/* --- the tree ---------------------------------------------------------------------------------- */
+/* --- the tree
+ * ---------------------------------------------------------------------------------- */
 
 static weft_status walk_devices(struct hwloc_reader *r, const struct xml_node *node,
                                 struct place place);
@@ -497,7 +502,8 @@ static weft_status walk_devices(struct hwloc_reader *r, const struct xml_node *n
     return status;
 }
 
-/* Packages first: nodes are put into them by their CPUs, for in form 1 a package is inside a node. */
+/* Packages first: nodes are put into them by their CPUs, for in form 1 a package is inside a
+ * node. */
 static weft_status walk_objects(struct hwloc_reader *r, const struct xml_node *node, bool packages)
 {
     weft_status status = WEFT_OK;

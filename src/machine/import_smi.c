@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of `nvidia-smi topo -m` (or -mp, -mps): a matrix of distances, then legends. Forms of several
- * versions are read: NICs as columns of their own name, or as NIC0 ... with a legend of names; columns
- * "CPU Affinity", "NUMA Affinity" and "GPU NUMA ID" or fewer; SOC, which later became SYS; tabs, or the
- * spaces that tabs become when text is copied; the escapes that underline the heading.
- * A matrix has no PCI addresses, models, rates or port states, and of a pair with NVLink it tells neither
- * the PCIe distance nor whether a switch lies between: all that stays unknown. */
+/* The text of `nvidia-smi topo -m` (or -mp, -mps): a matrix of distances, then legends. Forms of
+ * several versions are read: NICs as columns of their own name, or as NIC0 ... with a legend of
+ * names; columns "CPU Affinity", "NUMA Affinity" and "GPU NUMA ID" or fewer; SOC, which later
+ * became SYS; tabs, or the spaces that tabs become when text is copied; the escapes that underline
+ * the heading. A matrix has no PCI addresses, models, rates or port states, and of a pair with
+ * NVLink it tells neither the PCIe distance nor whether a switch lies between: all that stays
+ * unknown. */
 #include "machine/import.h"
 
 #include <ctype.h>
@@ -41,7 +42,8 @@ struct smi_reader {
     const char **cells;
 };
 
-/* --- lines and words --------------------------------------------------------------------------- */
+/* --- lines and words
+ * --------------------------------------------------------------------------- */
 
 /* Copies the next line without escapes and control characters; false at the end. */
 static bool next_line(struct smi_reader *r, char *line, size_t size)
@@ -67,7 +69,8 @@ static bool next_line(struct smi_reader *r, char *line, size_t size)
     return true;
 }
 
-/* The next word of a line; empty when there is none. Longer ones are cut, which no known word is. */
+/* The next word of a line; empty when there is none. Longer ones are cut, which no known word
+ * is. */
 static const char *next_word(const char *at, char word[WORD_BYTES])
 {
     size_t n = strcspn(at += strspn(at, " "), " ");
@@ -95,7 +98,8 @@ static bool is_name(const char *word)
            strlen(word) < NAME_BYTES;
 }
 
-/* --- the heading ------------------------------------------------------------------------------- */
+/* --- the heading
+ * ------------------------------------------------------------------------------- */
 
 static struct smi_end *find_heading(struct smi_reader *r, const char *word)
 {
@@ -165,7 +169,8 @@ static weft_status read_heading(struct smi_reader *r, const char *line)
     }
 }
 
-/* --- rows -------------------------------------------------------------------------------------- */
+/* --- rows
+ * -------------------------------------------------------------------------------------- */
 
 /* -1: a word that is none of them. */
 static int level_of(const char *word)
@@ -304,7 +309,8 @@ static weft_status read_row(struct smi_reader *r, int row, const char *line)
     return take_affinity(r, end, at);
 }
 
-/* --- the whole --------------------------------------------------------------------------------- */
+/* --- the whole
+ * --------------------------------------------------------------------------------- */
 
 static void add_gpus(struct smi_reader *r)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PortInfo and vital product data, taken apart. See infiniband.h. Source of the places and numbers: InfiniBand
- * Architecture Specification 1.7, 14.2.1 (subnet management packets) and 14.2.5.6 (PortInfo); PCI Local Bus 3.0,
- * appendix I (vital product data). */
+/* PortInfo and vital product data, taken apart. See infiniband.h. Source of the places and numbers:
+ * InfiniBand Architecture Specification 1.7, 14.2.1 (subnet management packets) and 14.2.5.6
+ * (PortInfo); PCI Local Bus 3.0, appendix I (vital product data). */
 #include "machine/infiniband.h"
 
 #include <string.h>

@@ -19,7 +19,8 @@
 
 enum { GPU_BYTES = 4 << 20, CHECK_BYTES = 4096, BELL_BYTES = 4096 };
 
-/* --- the GPU's side ---------------------------------------------------------------------------- */
+/* --- the GPU's side
+ * ---------------------------------------------------------------------------- */
 
 /* NVML and CUDA number GPUs each in their own order: the PCI address tells which is which. */
 static bool find_device(const struct cuda *cuda, const char *bdf, CUdevice *device)
@@ -72,7 +73,8 @@ weft_status machine_ask_cuda(struct machine *machine)
     return status;
 }
 
-/* --- rungs ------------------------------------------------------------------------------------- */
+/* --- rungs
+ * ------------------------------------------------------------------------------------- */
 
 struct climb {
     struct machine *machine;
@@ -133,8 +135,8 @@ static void record(struct climb *c, const char *rung, const struct rung_result *
         number_set(&to->mbps, r->mbps);
 }
 
-/* Whether the GPU may write the register. Real ones are of a device; a stand-in's are plain memory, which the driver
- * takes without that flag alone. */
+/* Whether the GPU may write the register. Real ones are of a device; a stand-in's are plain memory,
+ * which the driver takes without that flag alone. */
 static void try_bell(void *argument, void *reg, struct rung_result *r)
 {
     const struct climb *c = argument;

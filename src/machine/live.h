@@ -27,8 +27,8 @@ bool live_link(const char *path, char *name, size_t size);
 /* Sorted names of a directory without "." entries; NULL-terminated, in the machine's memory. */
 const char **live_names(struct machine *machine, const char *path);
 bool live_exists(const char *path);
-/* PCI address of the device that a path of sysfs leads to: the last address on the way, so that a disk or a camera has its
- * controller's; "" where there is none. */
+/* PCI address of the device that a path of sysfs leads to: the last address on the way, so that a
+ * disk or a camera has its controller's; "" where there is none. */
 void live_place(struct machine *machine, struct machine_text *to, const char *path);
 
 void live_system(struct machine *machine, const struct machine_source *source);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks the kernel what sysfs does not tell of the interfaces of ports: the rates that they could have (ethtool),
- * and their priority flow control (rtnetlink). Of this machine alone; another root has no such kernel. */
+/* Asks the kernel what sysfs does not tell of the interfaces of ports: the rates that they could
+ * have (ethtool), and their priority flow control (rtnetlink). Of this machine alone; another root
+ * has no such kernel. */
 #include "machine/live.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVIDIA's gdscheck looks at beside the disks: what has registered with the module nvidia_fs, and how
- * cuFile is set up to fall back to the CPU. */
+/* What NVIDIA's gdscheck looks at beside the disks: what has registered with the module nvidia_fs,
+ * and how cuFile is set up to fall back to the CPU. */
 #include "machine/live.h"
 
 #include <errno.h>

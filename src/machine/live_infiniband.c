@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks InfiniBand ports for the rates that they could have: sysfs and libibverbs tell the one that they have.
- * By /dev/infiniband/umad*, which only root may open as a rule; the board's name by its vital product data, for
- * root too. */
+/* Asks InfiniBand ports for the rates that they could have: sysfs and libibverbs tell the one that
+ * they have. By /dev/infiniband/umad*, which only root may open as a rule; the board's name by its
+ * vital product data, for root too. */
 #include "machine/live.h"
 
 #include <errno.h>
@@ -42,7 +42,8 @@ static bool find_node(struct machine *machine, const struct machine_source *sour
     return false;
 }
 
-/* 0, or an errno. The kernel carries the question to the adapter itself; nothing leaves the machine. */
+/* 0, or an errno. The kernel carries the question to the adapter itself; nothing leaves the
+ * machine. */
 static int exchange(int fd, int port, struct packet *packet)
 {
     struct ib_user_mad_reg_req agent = {

@@ -163,8 +163,8 @@ static void read_nodes(struct machine *machine, const struct machine_source *sou
     number_set(&l->imex_channel_node, any_channel(machine, source));
 }
 
-/* Asked of the kernel itself: a filter of a container shows nowhere else. Elsewhere the sysctl tells at least that nobody
- * may. */
+/* Asked of the kernel itself: a filter of a container shows nowhere else. Elsewhere the sysctl
+ * tells at least that nobody may. */
 static void read_io_uring(struct machine *machine, const struct machine_source *source)
 {
     struct machine_number *to = &machine->limits.io_uring, sysctl = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the NVIDIA driver wrote into the kernel's log since boot: Xid of GPUs, SXid of NVSwitches. From
- * /dev/kmsg, or by syslog(2) where there is none. Numbers as in NVIDIA's "Xid Errors". */
+/* What the NVIDIA driver wrote into the kernel's log since boot: Xid of GPUs, SXid of NVSwitches.
+ * From /dev/kmsg, or by syslog(2) where there is none. Numbers as in NVIDIA's "Xid Errors". */
 #include "machine/live.h"
 
 #include <ctype.h>
@@ -19,8 +19,8 @@ struct log_reader {
     double uptime_s; /* negative: not known */
 };
 
-/* Those that tell of the hardware or its firmware, and of a GPU or link that needs a reset or more. The others are
- * mostly a program's own. */
+/* Those that tell of the hardware or its firmware, and of a GPU or link that needs a reset or more.
+ * The others are mostly a program's own. */
 static bool is_hardware(long xid)
 {
     static const short list[] = {48,  62,  64,  74,  79,  95,  110, 119, 120, 136,
@@ -76,7 +76,8 @@ static void take_sxid(struct log_reader *log, const char *line)
     text_set(log->machine, &d->sxid_text, line);
 }
 
-/* A record of /dev/kmsg, "6,339,5140900,-;NVRM: ...", or a line of syslog, "<6>[    5.140900] NVRM: ...". */
+/* A record of /dev/kmsg, "6,339,5140900,-;NVRM: ...", or a line of syslog, "<6>[    5.140900] NVRM:
+ * ...". */
 static void take_line(struct log_reader *log, char *line)
 {
     double at_s = -1;
@@ -99,7 +100,8 @@ static void take_text(struct log_reader *log, char *text)
         take_line(log, line);
 }
 
-/* Each read gives one record; EPIPE: some were overwritten meanwhile. A file in its place gives all. */
+/* Each read gives one record; EPIPE: some were overwritten meanwhile. A file in its place gives
+ * all. */
 static bool read_kmsg(struct log_reader *log, const char *path)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -152,7 +152,8 @@ static void read_rdma_device(struct machine *machine, const struct machine_sourc
         read_port(machine, source, name, *ports, node_type);
 }
 
-/* A bond has a folder of its settings; each of its members a link to it, and the state of its own link. */
+/* A bond has a folder of its settings; each of its members a link to it, and the state of its own
+ * link. */
 static void read_bond(struct machine *machine, const struct machine_source *source,
                       const char *name, struct machine_netif *i)
 {

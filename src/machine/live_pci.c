@@ -154,8 +154,8 @@ static void read_bars(struct machine *machine, const struct machine_source *sour
     number_set(&pci->bar_bytes, (int64_t)largest);
 }
 
-/* "RxErr 0 ... TOTAL_ERR_COR 12": the total, a line of its own. Kernels without AER, and devices without
- * the capability, have no such file. */
+/* "RxErr 0 ... TOTAL_ERR_COR 12": the total, a line of its own. Kernels without AER, and devices
+ * without the capability, have no such file. */
 static void read_total(struct machine *machine, const char *path, const char *name,
                        struct machine_number *to)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's services beside the driver: which of them run, and the version that the fabric manager tells. */
+/* NVIDIA's services beside the driver: which of them run, and the version that the fabric manager
+ * tells. */
 #include "machine/live.h"
 
 #include <ctype.h>

@@ -10,9 +10,8 @@
 enum probe_proof {
     PROBE_NOT_RUN = -1, /* the driver does not offer peer access */
     PROBE_FAILED = 0,   /* what came back was wrong, or nothing came within the limit */
-    PROBE_PROVEN =
-        1, /* resident kernels on both ends exchanged data, flags and atomics; between a GPU and the
-                         * host, the CPU through a mapping and the GPU exchanged data */
+    PROBE_PROVEN = 1,  /* resident kernels on both ends exchanged data, flags and atomics; between a
+                        * GPU and the  host, the CPU through a mapping and the GPU exchanged data */
     PROBE_REFUSED = 2, /* the driver refused the peer access that it offers, or the mapping */
 };
 

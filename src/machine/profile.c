@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws the facts of a profile from the model, and compares them with what is expected. See profile.h.
- * Reading and writing is profile_file.c. */
+/* Draws the facts of a profile from the model, and compares them with what is expected. See
+ * profile.h. Reading and writing is profile_file.c. */
 #include "machine/profile.h"
 
 #include <ctype.h>
@@ -17,7 +17,8 @@ const struct profile_info profile_infos[PROFILE_COUNT] = {
 #undef TEXT
 };
 
-/* --- from the model ---------------------------------------------------------------------------- */
+/* --- from the model
+ * ---------------------------------------------------------------------------- */
 
 static void set(struct profile_fact *to, int64_t value)
 {
@@ -249,7 +250,8 @@ void profile_of(const struct machine *machine, struct profile *profile)
     draw_rest(machine, profile->facts);
 }
 
-/* --- comparing --------------------------------------------------------------------------------- */
+/* --- comparing
+ * --------------------------------------------------------------------------------- */
 
 /* As people order versions: number by number; "550.54" < "550.144" < "570". */
 static int compare_versions(const char *a, const char *b)

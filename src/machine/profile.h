@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one machine of a cluster has in common with the others, or should: a few dozen facts drawn from
- * the model, and what is expected of them. Pure; knows nothing of how a node is reached. */
+/* What one machine of a cluster has in common with the others, or should: a few dozen facts drawn
+ * from the model, and what is expected of them. Pure; knows nothing of how a node is reached. */
 #ifndef WEFT_MACHINE_PROFILE_H
 #define WEFT_MACHINE_PROFILE_H
 
@@ -60,14 +60,15 @@ const char *profile_show(enum profile_id id, const struct profile_fact *fact, ch
 /* The facts as a JSON object: what is known as a value, the rest as {"unknown": why}. */
 json_t *profile_json(const struct profile *profile);
 
-/* Reads such an object. Keys that are no fact are left out with `lenient` (another version of Weft wrote
- * it), else WEFT_ERR_ARGUMENT, as for a value of the wrong type. "name": what the sentence calls it. */
+/* Reads such an object. Keys that are no fact are left out with `lenient` (another version of Weft
+ * wrote it), else WEFT_ERR_ARGUMENT, as for a value of the wrong type. "name": what the sentence
+ * calls it. */
 weft_status profile_parse(const json_t *object, const char *name, bool lenient,
                           struct profile *profile);
 
 /* What --against takes: a file with "weft-expect" (written by hand or by `weft doctor --expect`), a
- * recorded machine ("weft-machine"), or what else --machine takes, which expects nothing where it has none.
- * WEFT_ERR_ARGUMENT with the place. */
+ * recorded machine ("weft-machine"), or what else --machine takes, which expects nothing where it
+ * has none. WEFT_ERR_ARGUMENT with the place. */
 weft_status profile_load(const char *file, struct profile *expected);
 
 /* A file for --against that expects what this profile has. To be freed. NULL: no memory. */

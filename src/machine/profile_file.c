@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes the facts of a profile as JSON: what --against takes, and the report of a node. See
- * profile.h. */
+/* Reads and writes the facts of a profile as JSON: what --against takes, and the report of a node.
+ * See profile.h. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -130,7 +130,8 @@ weft_status profile_parse(const json_t *object, const char *name, bool lenient,
     return WEFT_OK;
 }
 
-/* "8 h200" says nothing of NICs, nor does what another program wrote of all that it does not know. */
+/* "8 h200" says nothing of NICs, nor does what another program wrote of all that it does not
+ * know. */
 static void expect_what_is_said(struct profile *expected)
 {
     for (int id = 0; id < PROFILE_COUNT; id++) {

@@ -60,8 +60,8 @@ struct findings {
     unsigned ways; /* that what is off turns off */
 };
 
-/* Adds a finding unless the same reason with the same evidence is there, of no less weight. `device` fills {dev}. The
- * finding holds until the next one is added; NULL: it was there. */
+/* Adds a finding unless the same reason with the same evidence is there, of no less weight.
+ * `device` fills {dev}. The finding holds until the next one is added; NULL: it was there. */
 struct finding *finding_add(struct findings *findings, enum reason reason, enum weight weight,
                             const char *device, const char *evidence_format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -70,8 +70,8 @@ struct finding *finding_add(struct findings *findings, enum reason reason, enum 
 void finding_repair(struct finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Another remedy than that of the table, where that cannot work on this part; {dev} stands for `device`. Nothing for
- * NULL. */
+/* Another remedy than that of the table, where that cannot work on this part; {dev} stands for
+ * `device`. Nothing for NULL. */
 void finding_remedy(struct finding *finding, const char *remedy, const char *device);
 
 void findings_free(struct findings *findings);

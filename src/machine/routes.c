@@ -13,8 +13,8 @@
 #include "machine/facts.h"
 #include "machine/pci_config.h"
 
-/* A bridge mostly stands a little before what is below it, so that the search goes backward from there; then over
- * all. */
+/* A bridge mostly stands a little before what is below it, so that the search goes backward from
+ * there; then over all. */
 static const struct machine_pci *parent_of(const struct machine *machine,
                                            const struct machine_pci *pci)
 {
@@ -27,7 +27,8 @@ static const struct machine_pci *parent_of(const struct machine *machine,
     return machine_find_pci(machine, pci->parent.value);
 }
 
-/* --- endpoints --------------------------------------------------------------------------------- */
+/* --- endpoints
+ * --------------------------------------------------------------------------------- */
 
 static weft_status unknown_endpoint(const struct machine *machine, const char *name)
 {
@@ -128,7 +129,8 @@ weft_status endpoint_find(const struct machine *machine, const char *name, struc
     return WEFT_OK;
 }
 
-/* --- distance ---------------------------------------------------------------------------------- */
+/* --- distance
+ * ---------------------------------------------------------------------------------- */
 
 const char *level_name(enum level level)
 {
@@ -190,7 +192,8 @@ int64_t routes_package(const struct machine *machine, int64_t numa)
     return machine->n_packages == 1 ? number_or(machine->packages[0].index, -1) : -1;
 }
 
-/* A flat tree tells nothing of the real one; the hypervisor may tell which devices share a switch. */
+/* A flat tree tells nothing of the real one; the hypervisor may tell which devices share a
+ * switch. */
 static enum level flat_level(const struct machine_pci *a, const struct machine_pci *b)
 {
     bool one = a->p2p_clique.known && number_is(b->p2p_clique, a->p2p_clique.value);
@@ -259,7 +262,8 @@ int64_t routes_numa_of(const struct machine *machine, const struct endpoint *end
     return number_or(gpu->numa, -1);
 }
 
-/* --- links ------------------------------------------------------------------------------------- */
+/* --- links
+ * ------------------------------------------------------------------------------------- */
 
 static bool link_between(const struct machine_link *link, int64_t a, int64_t b)
 {
@@ -357,7 +361,8 @@ struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_
     return from.mbps <= to.mbps ? from : to;
 }
 
-/* --- PCIe -------------------------------------------------------------------------------------- */
+/* --- PCIe
+ * -------------------------------------------------------------------------------------- */
 
 static const struct machine_gpu *gpu_at(const struct machine *machine,
                                         const struct machine_pci *pci)

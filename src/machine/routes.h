@@ -90,7 +90,8 @@ struct route {
     char limit[96];     /* what bounds the speed */
 };
 
-/* Data goes from end to end with no copy between: what a measurement of the two ends can be compared with. */
+/* Data goes from end to end with no copy between: what a measurement of the two ends can be
+ * compared with. */
 bool route_is_direct(const struct route *route);
 
 enum { ROUTES_MOST = 72 };

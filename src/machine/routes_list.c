@@ -31,7 +31,8 @@ static bool proof_failed(const struct machine *machine, const char *a, const cha
     return m && (text_is(m->proof, "failed") || text_is(m->proof, "refused"));
 }
 
-/* --- GPU to GPU -------------------------------------------------------------------------------- */
+/* --- GPU to GPU
+ * -------------------------------------------------------------------------------- */
 
 static void add_links(const struct machine *machine, const struct endpoint *a,
                       const struct endpoint *b, struct routes *routes)
@@ -156,7 +157,8 @@ static void add_relays(const struct machine *machine, const struct endpoint *a,
     }
 }
 
-/* What a device exchanges with host memory: over PCIe, or over links of its own where they give more. */
+/* What a device exchanges with host memory: over PCIe, or over links of its own where they give
+ * more. */
 static int64_t host_mbps(const struct machine *machine, const struct endpoint *device, char *limit,
                          size_t size)
 {
@@ -189,7 +191,8 @@ static void add_staged(const struct machine *machine, const struct endpoint *a,
     snprintf(route->text, sizeof route->text, "staged through pinned host memory");
 }
 
-/* --- other pairs ------------------------------------------------------------------------------- */
+/* --- other pairs
+ * ------------------------------------------------------------------------------- */
 
 /* The interconnect between packages lies on the way to the memory of the other one. */
 static void bound_by_interconnect(const struct machine *machine, struct route *route)
@@ -344,9 +347,9 @@ bool route_is_direct(const struct route *route)
     return route->kind == ROUTE_LINK || route->kind == ROUTE_PEER || route->kind == ROUTE_HOST;
 }
 
-/* Weft drives NVIDIA GPUs: peer access, relays and host memory between two of them, NICs in place or through
- * host memory, files, copies to and from the host. Of other vendors' GPUs it tells what the machine
- * has. A vendor that is not told may be NVIDIA. */
+/* Weft drives NVIDIA GPUs: peer access, relays and host memory between two of them, NICs in place
+ * or through host memory, files, copies to and from the host. Of other vendors' GPUs it tells what
+ * the machine has. A vendor that is not told may be NVIDIA. */
 static bool weft_drives(const struct machine *machine, const struct endpoint *end)
 {
     const struct machine_gpu *gpu =
@@ -467,9 +470,9 @@ const struct route *routes_best(const struct routes *routes)
     return routes->n && routes->list[0].usable != ANSWER_NO ? &routes->list[0] : NULL;
 }
 
-/* The direct way, of which the driver takes the links where there are any, and each relay, which uses wires of
- * its own. Not host memory between: it shares PCIe with peer-to-peer, and the peer's thread has a part in
- * it. */
+/* The direct way, of which the driver takes the links where there are any, and each relay, which
+ * uses wires of its own. Not host memory between: it shares PCIe with peer-to-peer, and the peer's
+ * thread has a part in it. */
 int routes_disjoint(const struct routes *routes, int *indices, int64_t *total_mbps)
 {
     int n = 0;

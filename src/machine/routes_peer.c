@@ -9,8 +9,8 @@
 
 #include "machine/facts.h"
 
-/* Two NUMA nodes may be of one package or of two; one node, or none that is known, is taken to be in
- * one. */
+/* Two NUMA nodes may be of one package or of two; one node, or none that is known, is taken to be
+ * in one. */
 static enum answer crosses_packages(const struct machine *machine, const struct machine_pci *a,
                                     const struct machine_pci *b)
 {
@@ -45,7 +45,8 @@ struct peer_way routes_peer_way(const struct machine *machine, const struct mach
     return way;
 }
 
-/* The line of this CPU; where it is not known, of its kind of interconnect that which gives least. */
+/* The line of this CPU; where it is not known, of its kind of interconnect that which gives
+ * least. */
 static const struct fact_socket *socket_of(const struct machine *machine)
 {
     const struct fact_socket *found = fact_find_socket(machine);

@@ -213,7 +213,8 @@ static weft_status read_plan(const char *description, struct plan *plan)
                         : base_fail(WEFT_ERR_ARGUMENT, "the description of the machine is empty");
 }
 
-/* --- what goes together ------------------------------------------------------------------------ */
+/* --- what goes together
+ * ------------------------------------------------------------------------ */
 
 static weft_status check_count(const char *what, int count, int most)
 {
@@ -284,8 +285,9 @@ static int product(int a, int b, int c)
 }
 
 /* What is not said, but follows: the compute trays of NVL72 have 4 GPUs and 2 packages, 18 of them
- * make a domain ("Understanding Your Grace-Blackwell Systems", docs.nvidia.com/multi-node-nvlink-systems);
- * GPUs with links to their CPU stand below no switch. */
+ * make a domain ("Understanding Your Grace-Blackwell Systems",
+ * docs.nvidia.com/multi-node-nvlink-systems); GPUs with links to their CPU stand below no
+ * switch. */
 static void fill_plan(struct plan *plan)
 {
     bool rack = plan->domain > 16 && !plan->hosts && plan->gpus % 4 == 0 && plan->gpus;

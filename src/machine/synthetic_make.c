@@ -278,7 +278,8 @@ static bool is_alone(const struct plan *plan)
     return plan->no_switch && !plan->gpus_per_root && !plan->flat;
 }
 
-/* A GPU and its NICs; where each device has a root complex of its own, the GPU's has been started. */
+/* A GPU and its NICs; where each device has a root complex of its own, the GPU's has been
+ * started. */
 static void add_gpu_and_nics(struct maker *k)
 {
     add_gpu(k);

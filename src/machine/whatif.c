@@ -131,7 +131,8 @@ static weft_status share_clique(struct machine *machine, struct machine_pci *nic
     return WEFT_OK;
 }
 
-/* A NIC is moved next to a GPU: below the same port's switch, as a sibling of the GPU's own port. */
+/* A NIC is moved next to a GPU: below the same port's switch, as a sibling of the GPU's own
+ * port. */
 static weft_status move_nic(struct machine *machine, const struct words *w)
 {
     struct endpoint nic, gpu;

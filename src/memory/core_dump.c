@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See core_dump.h. What was touched the memfd itself tells (SEEK_DATA), pages that are swapped out included.
- * The handler calls nothing but system calls. */
+/* See core_dump.h. What was touched the memfd itself tells (SEEK_DATA), pages that are swapped out
+ * included. The handler calls nothing but system calls. */
 #include "memory/core_dump.h"
 
 #include <fcntl.h>
@@ -62,13 +62,14 @@ static void handle(int number, siginfo_t *info, void *context)
     }
     struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(number, &standard, NULL);
-    /* A fault comes again by itself when the instruction is executed again; a signal that was sent must be
-     * sent again, as it was. */
+    /* A fault comes again by itself when the instruction is executed again; a signal that was sent
+     * must be sent again, as it was. */
     if (info->si_code <= 0)
         syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info);
 }
 
-/* Whether a process that ends by such a signal writes a core: to a file, or to a program of the system. */
+/* Whether a process that ends by such a signal writes a core: to a file, or to a program of the
+ * system. */
 static bool cores_are_written(void)
 {
     struct rlimit limit;

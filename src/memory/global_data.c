@@ -2,10 +2,10 @@
 /* The program's writable data as a symmetric segment. See global_data.h. Knows of no job: it maps
  * the segment's memory at the addresses of the program's data, with the contents kept.
  *
- * While the pages are exchanged, nothing may write to them. This thread sees to that by calling only
- * syscall() in that time: any other function could be bound lazily, and the linker would write its
- * address into the very pages. Other threads are stopped by write protection: one that writes gets
- * SIGSEGV, waits in the handler until the exchange is done, and repeats the write. */
+ * While the pages are exchanged, nothing may write to them. This thread sees to that by calling
+ * only syscall() in that time: any other function could be bound lazily, and the linker would write
+ * its address into the very pages. Other threads are stopped by write protection: one that writes
+ * gets SIGSEGV, waits in the handler until the exchange is done, and repeats the write. */
 #include "memory/global_data.h"
 
 #include "base/status.h"
@@ -42,7 +42,7 @@ struct data {
 /* What is shared now; no parts when nothing is. */
 static struct data shared;
 
-/* -------------------------------------------------------------------- finding the program's data */
+/* ------------------------------------------------------------------- finding the program's data */
 
 static uintptr_t page_down(uintptr_t address)
 {
@@ -108,7 +108,7 @@ size_t global_data_size(void)
     return find_data().span.size;
 }
 
-/* -------------------------------------------------------------------------------- stopping writes */
+/* ------------------------------------------------------------------------------ stopping writes */
 
 /* In memory of its own, because everything else may be in the pages that are exchanged. */
 struct freeze {
@@ -176,7 +176,7 @@ static void thaw(void)
     sigaction(SIGSEGV, &freeze->before, NULL);
 }
 
-/* ------------------------------------------------------------------------------ exchanging pages */
+/* ----------------------------------------------------------------------------- exchanging pages */
 
 /* Copies the pages that are not all zero; `to` is zero. Without library calls, and without the
  * checks of a sanitizer, which forbids reading between variables. */
@@ -196,8 +196,8 @@ static UNCHECKED void copy_pages(char *to, const char *from, size_t size)
     }
 }
 
-/* New pages: a part of a file that is mapped at `copy_at` too (as the span is), or private memory at
- * room[i] for part i. All are zero. */
+/* New pages: a part of a file that is mapped at `copy_at` too (as the span is), or private memory
+ * at room[i] for part i. All are zero. */
 struct pages {
     int fd; /* -1: private */
     size_t offset;
@@ -268,7 +268,7 @@ static bool make_rooms(const struct data *data, struct pages *pages)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------ fork */
+/* ----------------------------------------------------------------------------------------- fork */
 
 /* A child would share the parent's variables. It gets private ones, as they were at fork(): the
  * copy is made before, because the parent goes on at once. */
@@ -310,7 +310,7 @@ static void in_child(void)
     pthread_mutex_unlock(&fork_lock);
 }
 
-/* ------------------------------------------------------------------------------------- interface */
+/* ------------------------------------------------------------------------------------ interface */
 
 weft_status global_data_share(struct segment *segment, struct boot *boot)
 {

@@ -218,7 +218,8 @@ void heap_destroy(struct heap *heap)
     free(heap);
 }
 
-/* Cuts the block at `index` after `size` granules; the rest becomes a free block. Takes a record. */
+/* Cuts the block at `index` after `size` granules; the rest becomes a free block. Takes a
+ * record. */
 static void split(struct heap *heap, uint32_t index, size_t size)
 {
     if (heap->blocks[index].size == size)
@@ -251,8 +252,8 @@ weft_status heap_alloc(struct heap *heap, size_t bytes, size_t align, size_t *of
     size_t step = align > HEAP_GRANULE ? align / HEAP_GRANULE : 1;
     if (size + step < size || size + step - 1 > heap->size + step)
         return no_memory(heap, bytes);
-    /* All that can fail comes first: a block that was cut otherwise at one PE than at the others would leave
-     * the heaps of the job different for good. */
+    /* All that can fail comes first: a block that was cut otherwise at one PE than at the others
+     * would leave the heaps of the job different for good. */
     if (!table_reserve(heap) || !records_reserve(heap, 2))
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the list of the heap's blocks");
     uint32_t index = find_fit(heap, size + step - 1);

@@ -34,8 +34,8 @@ weft_status heap_alloc(struct heap *heap, size_t bytes, size_t align, size_t *of
 /* WEFT_ERR_FREE when `offset` is not the start of an allocated block. */
 weft_status heap_free(struct heap *heap, size_t offset);
 
-/* Usable bytes of the block that starts at `offset`, 0 when there is none. *align, unless NULL: what
- * heap_alloc() was asked for. */
+/* Usable bytes of the block that starts at `offset`, 0 when there is none. *align, unless NULL:
+ * what heap_alloc() was asked for. */
 size_t heap_block_size(const struct heap *heap, size_t offset, size_t *align);
 
 /* Whether [offset, offset + bytes) lies in one allocated block. Takes a walk over all blocks. */

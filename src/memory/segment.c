@@ -74,8 +74,8 @@ static weft_status make_memfd(const char *name, size_t bytes, int *fd)
     return status;
 }
 
-/* A free range of addresses in which `own` bytes from its start lies a multiple of `align`; NULL: there is
- * none. */
+/* A free range of addresses in which `own` bytes from its start lies a multiple of `align`; NULL:
+ * there is none. */
 static char *reserve_aligned(size_t bytes, size_t own, size_t align)
 {
     char *range =

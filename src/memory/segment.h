@@ -10,9 +10,10 @@
 
 #include "boot/boot.h"
 
-/* Where each PE's part starts, in memory and in the memfd: so that it can have huge pages of its own,
- * and so that an offset with this alignment is an address with it at every PE. */
-/* Bytes: of every PE's part; and of a PE's own part in its own address space, where there is room for it. */
+/* Where each PE's part starts, in memory and in the memfd: so that it can have huge pages of its
+ * own, and so that an offset with this alignment is an address with it at every PE. */
+/* Bytes: of every PE's part; and of a PE's own part in its own address space, where there is room
+ * for it. */
 enum { SEGMENT_ALIGN = 2 << 20, SEGMENT_OWN_ALIGN = 1 << 30 };
 
 enum segment_id {
@@ -38,8 +39,8 @@ struct segment {
 weft_status segment_create(struct segment *segment, struct boot *boot, const char *name,
                            size_t size);
 
-/* From now on the first `bytes` bytes of this PE's part are written to core dumps, but for what no PE has
- * touched (core_dump.h); nothing is before. Peers' parts never are. */
+/* From now on the first `bytes` bytes of this PE's part are written to core dumps, but for what no
+ * PE has touched (core_dump.h); nothing is before. Peers' parts never are. */
 void segment_dump(const struct segment *segment, size_t bytes);
 
 /* Unmaps and closes. PEs as threads: the caller sees to it that nobody uses it any more. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on streams and collectives of <nvshmem.h> that the host API does not have: they are
- * done by a kernel: on cuda the library's where it has one, else one that the program's own units bring; on simt
- * that of run_simt.c. Also the cooperative launch of the program's kernels. */
+ * done by a kernel: on cuda the library's where it has one, else one that the program's own units
+ * bring; on simt that of run_simt.c. Also the cooperative launch of the program's kernels. */
 #include <weft/nvshmem/host.h>
 
 #include "base/config.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting from an MPI communicator, by the MPI library that the process has loaded; nothing is loaded.
- * Its functions are found among the symbols of the process and, where the program has loaded MPI by
- * dlopen() for itself, in that library. MPI has no common binary interface, so the two families are told
- * apart by a symbol: Open MPI's handles are addresses of its objects, MPICH's (Intel's, MVAPICH's,
- * Cray's) are numbers. */
+/* Starting from an MPI communicator, by the MPI library that the process has loaded; nothing is
+ * loaded. Its functions are found among the symbols of the process and, where the program has
+ * loaded MPI by dlopen() for itself, in that library. MPI has no common binary interface, so the
+ * two families are told apart by a symbol: Open MPI's handles are addresses of its objects, MPICH's
+ * (Intel's, MVAPICH's, Cray's) are numbers. */
 #include <weft/nvshmem/host.h>
 
 #include "base/config.h"
@@ -25,7 +25,8 @@ struct functions {
     int (*bcast)(void *buffer, int count, handle type, int root, handle comm);
 };
 
-/* Of a loaded object: whether its file is that of an MPI library, of which *found then is a handle. */
+/* Of a loaded object: whether its file is that of an MPI library, of which *found then is a
+ * handle. */
 static int open_if_mpi(struct dl_phdr_info *object, size_t bytes, void *found)
 {
     const char *slash = strrchr(object->dlpi_name, '/');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of the host on the own PE whose remote address is not symmetric: programs of NVSHMEM run
- * the same code against themselves with memory of their own, of the host or of the GPU. Only asked
- * when the operation has refused the address. */
+/* Operations of the host on the own PE whose remote address is not symmetric: programs of NVSHMEM
+ * run the same code against themselves with memory of their own, of the host or of the GPU. Only
+ * asked when the operation has refused the address. */
 #include <weft/nvshmem/host.h>
 
 #include "gpu/gpu.h"

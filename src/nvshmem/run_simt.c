@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of weft/nvshmem/run.h for the target simt, compiled once, here, and not in each of a program's
- * units: it takes a compiler longer than most programs. */
+/* The kernel of weft/nvshmem/run.h for the target simt, compiled once, here, and not in each of a
+ * program's units: it takes a compiler longer than most programs. */
 #include "nvshmem/run_simt.h"
 
 #include <weft/nvshmem/run.h>

@@ -151,7 +151,8 @@ weft_status access_resolve_aligned(const char *function, struct weft_ctx *ctx,
     return WEFT_OK;
 }
 
-/* The CPU polls through its mapping of the GPU's memory. False: there is none, and *status is as it was. */
+/* The CPU polls through its mapping of the GPU's memory. False: there is none, and *status is as it
+ * was. */
 static bool wait_by_peeks(struct weft_ctx *ctx, struct waiter *waiter, const void *variable,
                           size_t width, bool is_signed, uint64_t *seen, weft_status *status)
 {

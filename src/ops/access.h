@@ -43,7 +43,8 @@ static inline char *access_mapped(const struct weft_ctx *ctx, const void *symmet
     return NULL;
 }
 
-/* As access_direct(), for jobs with a GPU, whose local side may be device memory: the caller looks. */
+/* As access_direct(), for jobs with a GPU, whose local side may be device memory: the caller
+ * looks. */
 static inline char *access_guarded(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                    int pe, struct peer **peer, size_t *offset)
 {
@@ -53,9 +54,9 @@ static inline char *access_guarded(const struct weft_ctx *ctx, const void *symme
 }
 
 /* The address at which the peer's memory can be loaded and stored; NULL: the path has none, an
- * argument is wrong, or the job has failed: a fault of device code sets the fault word and nothing else.
- * *offset is within the segment. In jobs with a GPU the first check fails (quick_npes is 0), so behind it
- * the local side is never device memory. */
+ * argument is wrong, or the job has failed: a fault of device code sets the fault word and nothing
+ * else. *offset is within the segment. In jobs with a GPU the first check fails (quick_npes is 0),
+ * so behind it the local side is never device memory. */
 static inline char *access_direct(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                   int pe, struct peer **peer, size_t *offset)
 {
@@ -66,8 +67,8 @@ static inline char *access_direct(const struct weft_ctx *ctx, const void *symmet
     return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
 }
 
-/* A place in the GPU heap, with all that access_resolve() checks of one; false: something is wrong, or it is another
- * kind of memory, and that function finds out. */
+/* A place in the GPU heap, with all that access_resolve() checks of one; false: something is wrong,
+ * or it is another kind of memory, and that function finds out. */
 static inline bool access_gpu_heap(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                    int pe, struct remote *remote)
 {
@@ -118,7 +119,8 @@ weft_status access_find_own(const char *function, const struct weft_ctx *ctx, co
 /* Status of a call on a context that checking mode has kept for this. */
 weft_status access_destroyed(const char *function);
 
-/* Status of a call of which access_foreign() is true: refused, with both threads in the sentence. */
+/* Status of a call of which access_foreign() is true: refused, with both threads in the
+ * sentence. */
 weft_status access_foreign_thread(const char *function, const struct weft_ctx *ctx);
 
 /* Sets job_acts_for_others; returns what it was before. */

@@ -25,7 +25,8 @@ static weft_status agree(const char *function, struct weft_job *job, struct requ
             continue;
         status = base_fail(
             WEFT_ERR_MISMATCH,
-            "%s: PE %d calls %s with %llu bytes, align %llu, offset %llu, kind %llu; PE %d calls %s "
+            "%s: PE %d calls %s with %llu bytes, align %llu, offset %llu, kind %llu; PE %d calls "
+            "%s "
             "with %llu bytes, align %llu, offset %llu, kind %llu",
             function, job->pe, box_operation_name((uint32_t)mine.operation),
             (unsigned long long)mine.bytes, (unsigned long long)mine.align,

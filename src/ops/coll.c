@@ -7,10 +7,11 @@
 
 #include <stdlib.h>
 
-/* -------------------------------------------------------------------- mailboxes without load/store */
+/* ----------------------------------------------------------------- mailboxes without load/store */
 
-/* The library's own context orders the flag after everything that was put before. It may be long until this
- * PE calls Weft again, so a path that holds operations back has to let the flag go now: the second fence. */
+/* The library's own context orders the flag after everything that was put before. It may be long
+ * until this PE calls Weft again, so a path that holds operations back has to let the flag go now:
+ * the second fence. */
 weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase)
 {
     struct weft_ctx *ctx = team->job->system_ctx;

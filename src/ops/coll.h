@@ -2,20 +2,21 @@
 /* What collectives are made of: phases and packets.
  *
  * Phases. Each collective of a team owns TEAM_PHASES numbers of the team's sequence, the same at
- * every member. "Member i has reached phase p" is a store of p into flag of the mailbox that i has at
- * the other; flags only grow, so a late reader that finds a higher number is right to go on. Large ones over
- * nodes take a number more for each piece.
+ * every member. "Member i has reached phase p" is a store of p into flag of the mailbox that i has
+ * at the other; flags only grow, so a late reader that finds a higher number is right to go on.
+ * Large ones over nodes take a number more for each piece.
  *
- * Packets. A payload of up to PACKET_BYTES and its number travel in one cache line, so that the line's
- * arrival tells of the data too (NCCL calls this its LL protocol). A mailbox has two packets; exchanges
- * with even numbers use one, those with odd numbers the other. Two are enough where every member sends to
- * every other: a member that sends exchange k + 2 has finished k + 1, so it has k + 1 from everyone, so
- * everyone had finished reading k. One-sided collectives (broadcast) therefore use phases only.
+ * Packets. A payload of up to PACKET_BYTES and its number travel in one cache line, so that the
+ * line's arrival tells of the data too (NCCL calls this its LL protocol). A mailbox has two
+ * packets; exchanges with even numbers use one, those with odd numbers the other. Two are enough
+ * where every member sends to every other: a member that sends exchange k + 2 has finished k + 1,
+ * so it has k + 1 from everyone, so everyone had finished reading k. One-sided collectives
+ * (broadcast) therefore use phases only.
  *
- * Nodes. Where members share nodes (team->nodes), the coll_nodes*.c do all of them by node. In an exchange a
- * member then sends its packet to one member of each other node, which hands it on into the mailboxes at its
- * neighbours before its own exchange ends: still one writer for each mailbox and exchange, and the count of two
- * holds as above. */
+ * Nodes. Where members share nodes (team->nodes), the coll_nodes*.c do all of them by node. In an
+ * exchange a member then sends its packet to one member of each other node, which hands it on into
+ * the mailboxes at its neighbours before its own exchange ends: still one writer for each mailbox
+ * and exchange, and the count of two holds as above. */
 #ifndef WEFT_OPS_COLL_H
 #define WEFT_OPS_COLL_H
 
@@ -89,8 +90,8 @@ static inline weft_status coll_put(struct weft_team *team, int member, struct pl
     return WEFT_OK;
 }
 
-/* coll_put() and coll_notify(): over a network one message instead of two. nbi: src stays as it is until the next
- * quiet of the library's context. */
+/* coll_put() and coll_notify(): over a network one message instead of two. nbi: src stays as it is
+ * until the next quiet of the library's context. */
 static inline weft_status coll_put_notify(struct weft_team *team, int member, struct place to,
                                           const void *src, size_t bytes, uint64_t phase, bool nbi)
 {
@@ -119,8 +120,8 @@ weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *sr
 weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation, void *dst,
                             const void *src, size_t src_step, size_t bytes, size_t at);
 
-/* What a member tells the others of its part of a collect, so that all choose alike: how many bytes, and how far in its GPU
- * heap they lie. */
+/* What a member tells the others of its part of a collect, so that all choose alike: how many
+ * bytes, and how far in its GPU heap they lie. */
 struct coll_share {
     uint64_t bytes, at;
 };
@@ -136,8 +137,8 @@ weft_status coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
 weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                              ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n);
 
-/* Whether a collective of the host on this memory, of `bytes` a block, is done by kernels (coll_kernel.h); the same
- * answer at every member. Collective over the team. */
+/* Whether a collective of the host on this memory, of `bytes` a block, is done by kernels
+ * (coll_kernel.h); the same answer at every member. Collective over the team. */
 weft_status coll_by_kernel(struct weft_team *team, const void *dst, const void *src, uint64_t bytes,
                            bool *kernel);
 weft_status coll_kernel_reduction(const char *function, struct weft_team *team, bool everywhere,
@@ -148,7 +149,8 @@ weft_status coll_kernel_reduction(const char *function, struct weft_team *team, 
 weft_status coll_scaled(const char *function, struct weft_team *team, weft_type type,
                         const void *factor, struct combiner *c);
 
-/* A reduction over any memory (reduce_pull.c): of n elements at everyone, of n for each member, or of n at one. */
+/* A reduction over any memory (reduce_pull.c): of n elements at everyone, of n for each member, or
+ * of n at one. */
 enum { COLL_EVERYWHERE = -1, COLL_EACH = -2 };
 weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operation, void *dst,
                              const void *src, size_t n, const struct combiner *combiner, int root);
@@ -189,9 +191,9 @@ weft_status coll_packet_send(struct weft_team *team, int member, uint64_t number
 weft_status coll_packet_await(struct weft_team *team, int member, uint64_t number,
                               enum box_operation operation, void *payload, size_t bytes);
 
-/* The same as their namesakes, for a team with nodes. collect: block i, bytes[i] long, lies at at[i] of the
- * destination. reduce: where the members of each node follow one another (nodes->in_order), or the order of the
- * elements makes no difference. */
+/* The same as their namesakes, for a team with nodes. collect: block i, bytes[i] long, lies at
+ * at[i] of the destination. reduce: where the members of each node follow one another
+ * (nodes->in_order), or the order of the elements makes no difference. */
 weft_status coll_nodes_sync(struct weft_team *team, enum box_operation operation, uint64_t phase);
 weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation operation,
                                 const void *mine, char *all, size_t bytes);
@@ -201,7 +203,8 @@ weft_status coll_nodes_collect(struct weft_team *team, enum box_operation operat
                                struct place to, const void *src, const size_t *at,
                                const size_t *bytes, uint64_t phase);
 
-/* n elements for each member, elements `dst_stride` and `src_stride` of them apart, as weft_alltoalls() has them. */
+/* n elements for each member, elements `dst_stride` and `src_stride` of them apart, as
+ * weft_alltoalls() has them. */
 struct coll_nodes_blocks {
     struct place to, from;
     size_t element, n, dst_stride, src_stride;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoallv called by the host. Where the team's destinations are in the GPU heap and kernels serve it, the members first
- * tell each other, by a packet of the host's, whether the kernel can do their part: what they send, and where their sizes
- * are, is each member's own affair. If it can do all, it goes by that (coll_kernel.h). Else the members tell each other
- * offers, and each puts its blocks over whatever path the pair has, quiets, and syncs with the others. */
+/* Alltoallv called by the host. Where the team's destinations are in the GPU heap and kernels serve
+ * it, the members first tell each other, by a packet of the host's, whether the kernel can do their
+ * part: what they send, and where their sizes are, is each member's own affair. If it can do all,
+ * it goes by that (coll_kernel.h). Else the members tell each other offers, and each puts its
+ * blocks over whatever path the pair has, quiets, and syncs with the others. */
 #include "gpu/coll_kernels.h"
 #include "ops/coll_kernel.h"
 
@@ -21,7 +22,8 @@ static uint64_t most_sent(const struct coll_ask *ask, int n)
 
 /* ------------------------------------------------------------------------------- by the kernel */
 
-/* How a member would have its part done: the kernel cannot; puts are as good; the kernel is better. */
+/* How a member would have its part done: the kernel cannot; puts are as good; the kernel is
+ * better. */
 enum part { PART_PUTS, PART_EITHER, PART_KERNEL };
 
 static bool in_own_heap(const struct gpu *gpu, const void *address)
@@ -42,8 +44,8 @@ static bool kernel_reaches(struct gpu *gpu, const void *address)
     return gpu_place_of(gpu, address) == GPU_PLACE_PINNED;
 }
 
-/* Sizes in memory of the host go to the kernel by way of the library's, so only those in memory of a GPU have to be within
- * its reach. Collective, since it may make the team ready. */
+/* Sizes in memory of the host go to the kernel by way of the library's, so only those in memory of
+ * a GPU have to be within its reach. Collective, since it may make the team ready. */
 static weft_status part_of(struct weft_team *team, const struct coll_ask *ask, enum part *part)
 {
     struct gpu *gpu = team->job->gpu;
@@ -103,8 +105,8 @@ static void refuse(const struct weft_team *team, const struct coll_ask *ask, int
              (unsigned long long)ask->send_bytes[i]);
 }
 
-/* The arrays of `ask` are in memory of the CPU. offers, theirs: of n each. As by the kernel, a block that does not fit
- * keeps no other one from its place. */
+/* The arrays of `ask` are in memory of the CPU. offers, theirs: of n each. As by the kernel, a
+ * block that does not fit keeps no other one from its place. */
 static weft_status send_blocks(struct weft_team *team, const struct coll_ask *ask,
                                struct offer *offers, struct offer *theirs)
 {

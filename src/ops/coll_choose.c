@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_choose.h. What is compared are ways on the same machine, so a slower link moves the borders less than it moves
- * the times. */
+/* See coll_choose.h. What is compared are ways on the same machine, so a slower link moves the
+ * borders less than it moves the times. */
 #include "ops/coll_choose.h"
 
 #include "gpu/coll_kernels.h"
@@ -20,8 +20,8 @@ enum {
     SIZED_BLOCKS = 32,
 };
 
-/* Of the time of a round of one trip: the rest of it is the kernel's begin and end. Between H200 a flag takes 0.8 us each
- * way, and the round 2.3. */
+/* Of the time of a round of one trip: the rest of it is the kernel's begin and end. Between H200 a
+ * flag takes 0.8 us each way, and the round 2.3. */
 static const double FLAG_SHARE = 0.7;
 
 static bool reduces(enum coll_what what)
@@ -102,8 +102,8 @@ static double rounds_of(const struct coll_question *q, enum coll_way way)
     return rounds < 1 ? 1 : rounds;
 }
 
-/* Phase 1: the root, or everyone, to all others. In two phases: a slice to each other, then each its slice to all but
- * the root. */
+/* Phase 1: the root, or everyone, to all others. In two phases: a slice to each other, then each
+ * its slice to all but the root. */
 static double engines_cost(const struct coll_question *q, const struct coll_rates *rates,
                            int phases)
 {
@@ -258,7 +258,8 @@ static void size_scratch(const struct coll_question *q, const struct coll_rates 
     choice->threads = MOST_THREADS;
 }
 
-/* As many blocks as there may be: the size is not known. One member has no other one's memory to reach. */
+/* As many blocks as there may be: the size is not known. One member has no other one's memory to
+ * reach. */
 static struct coll_choice choose_sized(const struct coll_question *q,
                                        const struct coll_rates *rates)
 {

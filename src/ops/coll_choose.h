@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the ways of gpu/coll_kernels.cu a collective on GPU memory takes, and with how many blocks, or whether the
- * copy engines move its bytes: a pure function of what is the same at every member, since all must choose alike: the
- * question, and the rates (coll_rates.h) that the members have agreed on. */
+/* Which of the ways of gpu/coll_kernels.cu a collective on GPU memory takes, and with how many
+ * blocks, or whether the copy engines move its bytes: a pure function of what is the same at every
+ * member, since all must choose alike: the question, and the rates (coll_rates.h) that the members
+ * have agreed on. */
 #ifndef WEFT_OPS_COLL_CHOOSE_H
 #define WEFT_OPS_COLL_CHOOSE_H
 
@@ -32,7 +33,8 @@ enum coll_way {
     COLL_WAY_LINES,
     COLL_WAY_TWO_LINES,
     COLL_WAY_DIRECT,
-    COLL_WAY_SCRATCH, /* through the team's own memory, where others cannot store into the destination */
+    COLL_WAY_SCRATCH, /* through the team's own memory, where others cannot store into the
+                         destination */
     COLL_WAY_ENGINES,
     COLL_WAY_COPIES, /* of WEFT_COLL: no kernels, and no choice here */
 };
@@ -55,8 +57,9 @@ struct coll_choice {
     uint64_t bytes; /* that one round takes; less than asked for: several rounds */
     unsigned blocks, threads;
     uint32_t chunks; /* of a broadcast from hand to hand, 0: it goes straight to all */
-    int phases; /* of copies by engines and through scratch: 2: the root's slices are handed on; 0: another way */
-    double us; /* by the model, in a graph */
+    int phases; /* of copies by engines and through scratch: 2: the root's slices are handed on; 0:
+                   another way */
+    double us;  /* by the model, in a graph */
 };
 
 struct coll_choice coll_choose(const struct coll_question *q, const struct coll_rates *rates);
@@ -64,8 +67,8 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
 /* What a way costs by the model, in microseconds in a graph; negative: it cannot serve. */
 double coll_cost(const struct coll_question *q, const struct coll_rates *rates, enum coll_way way);
 
-/* The least that any way could take: the bytes that have to leave or reach the busiest GPU, at the link's rate, and a flag
- * there and back. */
+/* The least that any way could take: the bytes that have to leave or reach the busiest GPU, at the
+ * link's rate, and a flag there and back. */
 double coll_floor(const struct coll_question *q, const struct coll_rates *rates);
 
 /* Bytes of payload that have to leave or reach the busiest GPU, whatever the way. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_engines.h. Each member begins with another destination, so that no GPU is everybody's first. */
+/* See coll_engines.h. Each member begins with another destination, so that no GPU is everybody's
+ * first. */
 #include "ops/coll_engines.h"
 
 #include "base/status.h"
@@ -38,7 +39,8 @@ static int copies_of_blocks(const struct coll_call *c, struct gpu_engine_copy *c
     return n;
 }
 
-/* Slice `place` of a broadcast that is handed on is that of the member so many places behind the root, from 0 on. */
+/* Slice `place` of a broadcast that is handed on is that of the member so many places behind the
+ * root, from 0 on. */
 static uint64_t slice_begin(const struct coll_call *c, int place)
 {
     enum { GRAIN = 4096 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives called by the host on GPU memory (either side may be host memory as well): by kernels where both sides
- * are GPU memory that all members reach by load and store (coll_kernel.h). Else each member puts its blocks over
- * whatever path the pair has, quiets, and syncs with the others. Collectives called by device code are in
- * include/weft/device/collective.h. */
+/* Collectives called by the host on GPU memory (either side may be host memory as well): by kernels
+ * where both sides are GPU memory that all members reach by load and store (coll_kernel.h). Else
+ * each member puts its blocks over whatever path the pair has, quiets, and syncs with the others.
+ * Collectives called by device code are in include/weft/device/collective.h. */
 #include "ops/coll_kernel.h"
 #include "ops/coll_packed.h"
 
@@ -55,7 +55,8 @@ weft_status coll_finish_puts(struct weft_team *team, enum box_operation operatio
     struct weft_job *job = team->job;
     if (!status)
         status = weft_quiet(job->system_ctx);
-    if (status) { /* the others must not wait for the whole limit; of a death they know, and what was left is said already */
+    if (status) { /* the others must not wait for the whole limit; of a death they know, and what
+                     was left is said already */
         if (!job_failed(job))
             job_fail(job, status, weft_last_error());
         return status;

@@ -53,8 +53,8 @@ struct telling {
 
 _Static_assert(sizeof(struct telling) <= PACKET_BYTES, "what a member tells is one packet");
 
-/* Rounds begin behind every number that the area's earlier teams have used at any member, so that nothing that they
- * left looks new. */
+/* Rounds begin behind every number that the area's earlier teams have used at any member, so that
+ * nothing that they left looks new. */
 static weft_status agree(struct weft_team *team, struct telling *mine)
 {
     const struct telling *all = team->scratch;
@@ -525,15 +525,16 @@ const struct coll_rates *coll_kernel_rates(const struct weft_team *team)
     return team->coll ? &team->coll->rates : NULL;
 }
 
-/* Elements are loaded and stored whole where they lie; packets take them byte by byte where that cannot be. */
+/* Elements are loaded and stored whole where they lie; packets take them byte by byte where that
+ * cannot be. */
 static bool is_aligned(const struct coll_ask *ask)
 {
     size_t element = weft_dev_type_bytes(ask->type), unit = element > 8 ? 8 : element;
     return (uintptr_t)ask->dst % unit == 0 && (uintptr_t)ask->src % unit == 0;
 }
 
-/* While a stream of the program is being captured its thread may not do what could belong to the capture and does
- * not: streams of the library's own are no part of it. */
+/* While a stream of the program is being captured its thread may not do what could belong to the
+ * capture and does not: streams of the library's own are no part of it. */
 static void exchange_capture_mode(const struct gpu *gpu, int *mode)
 {
     if (gpu->cuda.ThreadExchangeStreamCaptureMode)
@@ -559,8 +560,8 @@ static weft_status compare_members(struct weft_team *team, const struct coll_ask
     return gpu_coll_launch(team->job->gpu, COLL_weft_coll_check, 1, THREADS, stream, &call);
 }
 
-/* Of one member all but these are: sizes that the GPU alone knows, gaps, elements that change; and a collect that does not
- * fit, which the kernel refuses. */
+/* Of one member all but these are: sizes that the GPU alone knows, gaps, elements that change; and
+ * a collect that does not fit, which the kernel refuses. */
 static bool is_copy(const struct weft_team *team, const struct coll_ask *ask)
 {
     if (team->n > 1 || ask->what == COLL_ALLTOALLV || ask->element || is_more(ask))
@@ -645,8 +646,8 @@ weft_status coll_kernel_put(struct weft_team *team, const struct coll_ask *ask, 
     return put(team, ask, stream);
 }
 
-/* An alltoallv whose sizes the kernel can read. Those that are in memory of the host go through the library's own: theirs may
- * be out of the GPU's reach. */
+/* An alltoallv whose sizes the kernel can read. Those that are in memory of the host go through the
+ * library's own: theirs may be out of the GPU's reach. */
 static struct coll_ask with_sizes(const struct weft_team *team, const struct coll_ask *ask)
 {
     struct gpu *gpu = team->job->gpu;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of teams whose members share nodes (struct team_nodes): what crosses the network crosses it
- * once for each node, not once for each PE. Within a node members load and store, or go the slow way of
- * coll.h; between nodes everything is a put. Here: sync, exchange and broadcast; blocks and reductions have
- * files of their own. See coll.h for phases and packets, and for which member writes a mailbox. */
+/* Collectives of teams whose members share nodes (struct team_nodes): what crosses the network
+ * crosses it once for each node, not once for each PE. Within a node members load and store, or go
+ * the slow way of coll.h; between nodes everything is a put. Here: sync, exchange and broadcast;
+ * blocks and reductions have files of their own. See coll.h for phases and packets, and for which
+ * member writes a mailbox. */
 #include "ops/coll_nodes.h"
 
 enum {
@@ -120,8 +121,8 @@ weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation opera
 
 /* ---------------------------------------------------------------------------------- broadcast */
 
-/* From what `head` has in its destination to the rest of its node. Large: they copy, all at the same
- * time, and say when they have done so. */
+/* From what `head` has in its destination to the rest of its node. Large: they copy, all at the
+ * same time, and say when they have done so. */
 static weft_status pass_on(struct weft_team *team, struct place to, size_t bytes, bool pull,
                            uint64_t phase)
 {
@@ -145,8 +146,8 @@ static weft_status broadcast_root(struct weft_team *team, struct place to, const
     return status ? status : notify_neighbours(team, phase);
 }
 
-/* Large: from node to node, in the order that begins with the root's, so that no link carries more than
- * the data once. */
+/* Large: from node to node, in the order that begins with the root's, so that no link carries more
+ * than the data once. */
 struct flow {
     struct weft_team *team;
     struct place to;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives by node share: who is where, the neighbours of a PE, and the pieces that large ones go
- * in. For the coll_nodes*.c alone. */
+/* What collectives by node share: who is where, the neighbours of a PE, and the pieces that large
+ * ones go in. For the coll_nodes*.c alone. */
 #ifndef WEFT_OPS_COLL_NODES_H
 #define WEFT_OPS_COLL_NODES_H
 
@@ -12,9 +12,9 @@ enum {
     PIECES = 8, /* more only where they would be too large: each costs a way there and back */
 };
 
-/* Large broadcasts and reductions go in pieces, so that one piece travels between nodes while another is
- * copied or combined within them. Each piece has a phase of its own; how many there are follows from the
- * arguments alone, so that the members agree. */
+/* Large broadcasts and reductions go in pieces, so that one piece travels between nodes while
+ * another is copied or combined within them. Each piece has a phase of its own; how many there are
+ * follows from the arguments alone, so that the members agree. */
 struct pieces {
     uint64_t count;
     size_t size;  /* of each but the last */
@@ -90,8 +90,8 @@ static inline weft_status put_to_neighbours(struct weft_team *team, struct place
     return status;
 }
 
-/* Who of another node the member at a place of this one exchanges with: they share the work. A member of that
- * node at `place` has, the other way, counterpart(nodes, mine, place) here. */
+/* Who of another node the member at a place of this one exchanges with: they share the work. A
+ * member of that node at `place` has, the other way, counterpart(nodes, mine, place) here. */
 static inline int counterpart(const struct team_nodes *nodes, int node, int place)
 {
     return member_at(nodes, node, place % local_count(nodes, node));

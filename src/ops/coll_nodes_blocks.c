@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of blocks by node: fcollect and collect, where each block goes to one member of each other node and
- * is handed on there, and alltoall, where small blocks of a node's members go together to the member that they
- * are for. */
+/* Collectives of blocks by node: fcollect and collect, where each block goes to one member of each
+ * other node and is handed on there, and alltoall, where small blocks of a node's members go
+ * together to the member that they are for. */
 #include "ops/coll_nodes.h"
 
-/* -------------------------------------------------------------------------- fcollect and collect */
+/* ------------------------------------------------------------------------- fcollect and collect */
 
 /* Blocks go in pieces, so that what has come is handed on while more comes. */
 struct collection {
@@ -89,8 +89,8 @@ static weft_status hand_on_pieces(struct collection *c, bool wait)
     return WEFT_OK;
 }
 
-/* Phases: a piece has come from another node; for neighbours, all of this PE's block and of those that it hands on
- * are there. */
+/* Phases: a piece has come from another node; for neighbours, all of this PE's block and of those
+ * that it hands on are there. */
 weft_status coll_nodes_collect(struct weft_team *team, enum box_operation operation,
                                struct place to, const void *src, const size_t *at,
                                const size_t *bytes, uint64_t phase)
@@ -134,7 +134,8 @@ static size_t block_bytes(const struct coll_nodes_blocks *what)
     return what->element * what->n;
 }
 
-/* Where the block of a member begins at its receivers, and the block for a member at its senders. */
+/* Where the block of a member begins at its receivers, and the block for a member at its
+ * senders. */
 static struct place block_to(const struct coll_nodes_blocks *what, int from)
 {
     return (struct place){what->to.segment,
@@ -181,8 +182,8 @@ static weft_status gather_block(struct weft_team *team, const struct coll_nodes_
     return WEFT_OK;
 }
 
-/* How many members of this node from place `first` on have blocks that one strided put can carry, and how far
- * apart in the team they are. */
+/* How many members of this node from place `first` on have blocks that one strided put can carry,
+ * and how far apart in the team they are. */
 static int run_of(const struct team_nodes *nodes, const struct coll_nodes_blocks *what, int first,
                   int *step)
 {
@@ -225,8 +226,8 @@ static weft_status send_column(struct weft_team *team, const struct coll_nodes_b
     return status ? status : coll_notify(team, target, phase);
 }
 
-/* Phases: the sources of a node are ready; blocks are in their destinations, and sources have been read. Each
- * member cares for one in so many targets of another node. */
+/* Phases: the sources of a node are ready; blocks are in their destinations, and sources have been
+ * read. Each member cares for one in so many targets of another node. */
 static weft_status alltoall_gathered(struct weft_team *team, enum box_operation operation,
                                      const struct coll_nodes_blocks *what, uint64_t phase)
 {
@@ -264,8 +265,8 @@ static weft_status send_block(struct weft_team *team, const struct coll_nodes_bl
     return status ? status : coll_notify(team, target, phase);
 }
 
-/* Large blocks: each straight into its destination; those for other nodes travel while those of this node are
- * copied. */
+/* Large blocks: each straight into its destination; those for other nodes travel while those of
+ * this node are copied. */
 static weft_status alltoall_direct(struct weft_team *team, enum box_operation operation,
                                    const struct coll_nodes_blocks *what, uint64_t phase)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions of many bytes by node: from node to node in the order of the team, each going on with what the last
- * has come to, so that their bits are those of one node. */
+/* Reductions of many bytes by node: from node to node in the order of the team, each going on with
+ * what the last has come to, so that their bits are those of one node. */
 #include "ops/coll_nodes.h"
 
 #include <stdlib.h>
 
-/* One part of the vector, the same at every node, whose place `owner` in each node works on it: the first
- * node combines its members' elements, the next one goes on with that result, and so on, so that they are
- * combined in the order of the team; from the last node the result goes back the same way. A large part does so in
- * pieces: a node works on one while the node before it works on the next. */
+/* One part of the vector, the same at every node, whose place `owner` in each node works on it: the
+ * first node combines its members' elements, the next one goes on with that result, and so on, so
+ * that they are combined in the order of the team; from the last node the result goes back the same
+ * way. A large part does so in pieces: a node works on one while the node before it works on the
+ * next. */
 struct part {
     struct weft_team *team;
     const struct coll_nodes_reduction *what;
@@ -39,8 +40,9 @@ static weft_status fetch_source(const struct part *part, int member, uint64_t pi
                     team->pes[member]);
 }
 
-/* Asks for what the nodes before this one have come to, which lies in the destination of the owner there:
- * here it may not go into ours before our own source has been combined, for both may be the same. */
+/* Asks for what the nodes before this one have come to, which lies in the destination of the owner
+ * there: here it may not go into ours before our own source has been combined, for both may be the
+ * same. */
 static weft_status ask_before(struct part *part, uint64_t piece)
 {
     struct weft_team *team = part->team;
@@ -54,7 +56,8 @@ static weft_status ask_before(struct part *part, uint64_t piece)
                         team->pes[before]);
 }
 
-/* What comes from the node before is in the room; the next piece, if it is ready there, on its way. */
+/* What comes from the node before is in the room; the next piece, if it is ready there, on its
+ * way. */
 static weft_status take_before(struct part *part, uint64_t piece)
 {
     struct weft_team *team = part->team;
@@ -99,8 +102,8 @@ static weft_status combine_piece(struct part *part, uint64_t piece)
     return status;
 }
 
-/* The result of a piece is in the owner's destination: it goes on to the node before, and to all of this
- * node. */
+/* The result of a piece is in the owner's destination: it goes on to the node before, and to all of
+ * this node. */
 static weft_status hand_back(struct part *part)
 {
     struct weft_team *team = part->team;
@@ -154,8 +157,8 @@ static weft_status reduce_part(struct part *part)
     return status ? status : notify_neighbours(team, part->phase + part->pieces.count);
 }
 
-/* Phases: the sources of a node are ready; for each piece, the node before has combined it, or its result has
- * come from the next node; the owner's part is in all destinations of the node. */
+/* Phases: the sources of a node are ready; for each piece, the node before has combined it, or its
+ * result has come from the next node; the owner's part is in all destinations of the node. */
 weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_reduction *what,
                               size_t n, uint64_t phase)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoall of elements that lie apart, where a strided put is one of each element: a network, a way through the host. Each
- * block's elements are packed into memory of the team in the own GPU heap, go to their receiver as one put, and are taken
- * apart there. That memory is the sets of the team's area (gpu/coll_kernels.h), which kernels do not use where members do
- * not reach each other: a half for what goes, a half for what comes, each with a place for each member. What is more
- * than that goes in pieces. Behind the last one the own sets are cleared: another team may have the area next, and what was
- * here could look like its packets. */
+/* Alltoall of elements that lie apart, where a strided put is one of each element: a network, a way
+ * through the host. Each block's elements are packed into memory of the team in the own GPU heap,
+ * go to their receiver as one put, and are taken apart there. That memory is the sets of the team's
+ * area (gpu/coll_kernels.h), which kernels do not use where members do not reach each other: a half
+ * for what goes, a half for what comes, each with a place for each member. What is more than that
+ * goes in pieces. Behind the last one the own sets are cleared: another team may have the area
+ * next, and what was here could look like its packets. */
 #include "ops/coll_packed.h"
 
 #include "gpu/coll_kernels.h"

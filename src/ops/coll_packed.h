@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoall of elements that lie apart, over GPU memory that members do not all reach: see coll_packed.c. */
+/* Alltoall of elements that lie apart, over GPU memory that members do not all reach: see
+ * coll_packed.c. */
 #ifndef WEFT_OPS_COLL_PACKED_H
 #define WEFT_OPS_COLL_PACKED_H
 

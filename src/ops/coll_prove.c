@@ -51,7 +51,8 @@ static const char *words(enum coll_proof found)
                                      : "no end of the proof";
 }
 
-/* The same at every member: their kernels take turns, by the millisecond, and never see each other at work. */
+/* The same at every member: their kernels take turns, by the millisecond, and never see each other
+ * at work. */
 static bool share_a_gpu(const struct weft_team *team)
 {
     const struct gpu *gpu = team->job->gpu;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_rates.h. The file is text: a line with the version, a line for each fact and rate, and a last line with the
- * CRC of all bytes before it, so that a file that was cut off or changed is known. */
+/* See coll_rates.h. The file is text: a line with the version, a line for each fact and rate, and a
+ * last line with the CRC of all bytes before it, so that a file that was cut off or changed is
+ * known. */
 #include "ops/coll_rates.h"
 
 #include "base/config.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives on GPU memory cost on a machine: the rates that coll_choose() reckons with, those that are built in,
- * and the file in which `weft bench coll --tune` keeps those of this machine. Knows no job. */
+/* What collectives on GPU memory cost on a machine: the rates that coll_choose() reckons with,
+ * those that are built in, and the file in which `weft bench coll --tune` keeps those of this
+ * machine. Knows no job. */
 #ifndef WEFT_OPS_COLL_RATES_H
 #define WEFT_OPS_COLL_RATES_H
 
@@ -10,13 +11,13 @@
 
 #include <weft.h>
 
-/* X(name, built in, least, most). Times are microseconds in a graph before the first byte. Rates are
- * 10^9 bytes of payload a second out of a GPU, and by one block of a kernel. block_share: the bytes
- * that are worth one more block where it stores directly. Copy engines: the two meetings, the first
- * copy, each further copy that is forked off, and their rate.
- * Built in is what `weft bench coll --tune` measured between 2 H100 over NVLink 4
- * (docs/measurements/2026-11-24-h100-2.md). spread_us needs more than 2 members and is an estimate:
- * as many times push_us as it was between 4 H200. */
+/* X(name, built in, least, most). Times are microseconds in a graph before the first byte. Rates
+ * are 10^9 bytes of payload a second out of a GPU, and by one block of a kernel. block_share: the
+ * bytes that are worth one more block where it stores directly. Copy engines: the two meetings, the
+ * first copy, each further copy that is forked off, and their rate. Built in is what `weft bench
+ * coll --tune` measured between 2 H100 over NVLink 4 (docs/measurements/2026-11-24-h100-2.md).
+ * spread_us needs more than 2 members and is an estimate: as many times push_us as it was between 4
+ * H200. */
 #define COLL_RATES(X)                                                                              \
     X(one_trip_us, 4.0, 0.05, 1e5)                                                                 \
     X(two_trips_us, 4.5, 0.05, 1e5)                                                                \
@@ -56,8 +57,8 @@ enum coll_rate {
 
 extern const struct coll_rates coll_rates_built_in;
 
-/* Puts the built-in value in place of each that is no number in its range, such as one that was got from two times which
- * hardly differ, as an estimate. Returns how many. */
+/* Puts the built-in value in place of each that is no number in its range, such as one that was got
+ * from two times which hardly differ, as an estimate. Returns how many. */
 int coll_rates_mend(struct coll_rates *rates);
 
 static inline bool coll_rates_estimated(const struct coll_rates *rates, enum coll_rate rate)
@@ -81,15 +82,16 @@ struct coll_measured {
     int pes;
 };
 
-/* The file of this machine: that of WEFT_COLL_RATES, else one of ~/.cache/weft (or $XDG_CACHE_HOME) whose name tells the
- * machine. False: WEFT_COLL_RATES=off, or there is no such folder. */
+/* The file of this machine: that of WEFT_COLL_RATES, else one of ~/.cache/weft (or $XDG_CACHE_HOME)
+ * whose name tells the machine. False: WEFT_COLL_RATES=off, or there is no such folder. */
 bool coll_rates_file(const struct coll_machine *machine, char *path, size_t bytes);
 
 /* Whether any machine's file is in that folder. */
 bool coll_rates_any(void);
 
-/* WEFT_ERR_CONFIG: the file cannot be read, is cut off or changed, of another version or machine, or a rate is no number
- * in its range; *rates is then as it was. machine NULL: whichever. *of (may be NULL): that of the file. */
+/* WEFT_ERR_CONFIG: the file cannot be read, is cut off or changed, of another version or machine,
+ * or a rate is no number in its range; *rates is then as it was. machine NULL: whichever. *of (may
+ * be NULL): that of the file. */
 weft_status coll_rates_read(const char *path, const struct coll_machine *machine,
                             struct coll_rates *rates, struct coll_measured *measured,
                             struct coll_machine *of);
@@ -98,8 +100,8 @@ weft_status coll_rates_read(const char *path, const struct coll_machine *machine
 weft_status coll_rates_write(const char *path, const struct coll_machine *machine,
                              const struct coll_rates *rates, const struct coll_measured *measured);
 
-/* What serves on this machine: the file's, else those built in. *path is empty for these, and *why (may be NULL) the
- * sentence where a file is there and was refused. */
+/* What serves on this machine: the file's, else those built in. *path is empty for these, and *why
+ * (may be NULL) the sentence where a file is there and was refused. */
 void coll_rates_find(const struct coll_machine *machine, struct coll_rates *rates,
                      struct coll_measured *measured, char *path, size_t path_bytes, char *why,
                      size_t why_bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gather and scatter called by the host: by kernels where those serve, else each member puts its blocks over whatever path
- * the pair has, quiets, and syncs with the others. */
+/* Gather and scatter called by the host: by kernels where those serve, else each member puts its
+ * blocks over whatever path the pair has, quiets, and syncs with the others. */
 #include "ops/coll_kernel.h"
 
 /* WEFT_OK, and *done: there is nothing more to do. */

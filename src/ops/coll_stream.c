@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives in stream order: by the kernels of coll_kernel.c where they serve, else as calls of the host's functions
- * (stream_call.c). */
+/* Collectives in stream order: by the kernels of coll_kernel.c where they serve, else as calls of
+ * the host's functions (stream_call.c). */
 #include "ops/coll_kernel.h"
 #include "ops/stream.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of weft_file.h for one file of one PE: checks of what the program gives, and the memory that it
- * means, found as for a put. How bytes move is known below (src/file/file.h). */
+/* The functions of weft_file.h for one file of one PE: checks of what the program gives, and the
+ * memory that it means, found as for a put. How bytes move is known below (src/file/file.h). */
 #include "ops/file.h"
 
 #include "base/crc32c.h"
@@ -158,8 +158,8 @@ WEFT_EXPORT weft_status weft_file_close(weft_file *file)
 
 /* -------------------------------------------------------------------------------- the memory */
 
-/* Own memory of any kind. What begins in a segment ends there; of the program's own GPU memory the last byte
- * is asked for, because a copy past its end would end the GPU's context. */
+/* Own memory of any kind. What begins in a segment ends there; of the program's own GPU memory the
+ * last byte is asked for, because a copy past its end would end the GPU's context. */
 static weft_status find_own(const char *function, weft_file *file, const struct file_part *part,
                             struct file_place *place)
 {

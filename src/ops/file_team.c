@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file spread over the members of a team, and gathered from them. Who has the file is told to all; each block
- * then has one mover, which everybody works out alike, and what came of it is told to all. */
+/* A file spread over the members of a team, and gathered from them. Who has the file is told to
+ * all; each block then has one mover, which everybody works out alike, and what came of it is told
+ * to all. */
 #include "ops/coll.h"
 #include "ops/file.h"
 
@@ -30,7 +31,8 @@ struct spread {
     struct card *cards; /* [team->n] */
 };
 
-/* The member that moves block i: its own one, else those that have the file in turn. -1: nobody has it. */
+/* The member that moves block i: its own one, else those that have the file in turn. -1: nobody has
+ * it. */
 static int mover_of(const struct spread *s, int i)
 {
     int holders = 0, wanted = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions. Small vectors: everyone sends everyone its vector as a packet and combines. Larger:
  * member i combines chunk i of all sources, tile by tile in its first-level cache, and stores the
- * result into all destinations; by node in coll_nodes_reduce.c, where the order of the team allows it. Either way each element is combined once, in the order of the team,
- * so all members get the same bits. */
+ * result into all destinations; by node in coll_nodes_reduce.c, where the order of the team allows
+ * it. Either way each element is combined once, in the order of the team, so all members get the
+ * same bits. */
 #include "ops/reduce.h"
 
 #include "ops/coll.h"
@@ -80,7 +81,8 @@ static weft_status everyone(struct weft_team *team, uint64_t phase)
     return status;
 }
 
-/* Byte where the part of the vector that a member works on begins; it ends where the next one's does. */
+/* Byte where the part of the vector that a member works on begins; it ends where the next one's
+ * does. */
 static size_t chunk_begin(const struct reduction *reduction, size_t n, int member)
 {
     size_t per_line = 64 / reduction->c->element;
@@ -91,8 +93,8 @@ static size_t chunk_begin(const struct reduction *reduction, size_t n, int membe
 
 /* ------------------------------------------------------------------- where some are not mapped */
 
-/* A tile of a vector that comes from members whose memory is not mapped here, all at the same time, while the
- * tile before it is combined. */
+/* A tile of a vector that comes from members whose memory is not mapped here, all at the same time,
+ * while the tile before it is combined. */
 struct fetched {
     const struct reduction *reduction;
     size_t begin, bytes; /* the part */
@@ -187,8 +189,8 @@ static weft_status reduce_fetched(const struct reduction *reduction, size_t begi
     return status;
 }
 
-/* A team with nodes whose members the order of the elements goes to and fro between: each member works on its
- * part, whose result then goes once to each node. */
+/* A team with nodes whose members the order of the elements goes to and fro between: each member
+ * works on its part, whose result then goes once to each node. */
 static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n, uint64_t phase)
 {
     struct weft_team *team = reduction->team;

@@ -38,13 +38,13 @@ weft_status reduce_scaled_combiner(const char *function, weft_type type, const v
 size_t reduce_factor_bytes(weft_type type);
 long double reduce_factor_of(weft_type type, const void *bytes);
 
-/* Elements as they are combined, of a combiner with a function: scaled before; divided behind all. No more than that, so
- * that each is rounded as device code does it. */
+/* Elements as they are combined, of a combiner with a function: scaled before; divided behind all.
+ * No more than that, so that each is rounded as device code does it. */
 void reduce_scale(const struct combiner *c, void *elements, size_t n);
 void reduce_end(const struct combiner *c, void *elements, size_t n, int members);
 
-/* Whether the bits of the result are the same in whatever order elements are combined: sums and products of
- * integers wrap. */
+/* Whether the bits of the result are the same in whatever order elements are combined: sums and
+ * products of integers wrap. */
 bool reduce_any_order(weft_type type);
 
 /* What members compare in checking mode: type, operation and factor. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arithmetic of reductions on the host: how two vectors of each type are combined, what is done with elements before
- * and with results behind, and which types and operations go together. Knows nothing of PEs. */
+/* The arithmetic of reductions on the host: how two vectors of each type are combined, what is done
+ * with elements before and with results behind, and which types and operations go together. Knows
+ * nothing of PEs. */
 #include "ops/reduce.h"
 
 #include "base/status.h"
@@ -90,7 +91,7 @@ bool reduce_any_order(weft_type type)
     return type < WEFT_TYPE_COUNT && combine_of[type][WEFT_AND] != NULL;
 }
 
-/* ------------------------------------------------------------------------------ factors, averages */
+/* ---------------------------------------------------------------------------- factors, averages */
 
 #define EACH(real, parts, expression)                                                              \
     for (size_t i = 0; i < (parts)*n; i++) {                                                       \
@@ -136,7 +137,7 @@ void reduce_end(const struct combiner *c, void *elements, size_t n, int members)
 #undef QUOTIENT
 }
 
-/* ------------------------------------------------------------------------------------- combiners */
+/* ------------------------------------------------------------------------------------ combiners */
 
 weft_status reduce_combiner(const char *function, weft_type type, weft_op op,
                             struct combiner *combiner)

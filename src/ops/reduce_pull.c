@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions over any memory and any path: each member gets what it combines from all, piece by piece, and puts the
- * result into all destinations, or its own. For what the quicker ways (reduce.c, the kernels of coll_kernel.c) do not
- * serve: GPU memory that members do not reach, types of 16 and 8 bits and scaled sums in host memory, and
- * reducescatter. */
+/* Reductions over any memory and any path: each member gets what it combines from all, piece by
+ * piece, and puts the result into all destinations, or its own. For what the quicker ways
+ * (reduce.c, the kernels of coll_kernel.c) do not serve: GPU memory that members do not reach,
+ * types of 16 and 8 bits and scaled sums in host memory, and reducescatter. */
 #include "ops/coll_kernel.h"
 
 #include <weft/device/arithmetic.h>

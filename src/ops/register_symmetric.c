@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's own GPU memory as symmetric memory: the PEs compare what they bring before anything is
- * mapped, because a place that differed at one of them would be wrong data for ever. */
+/* The program's own GPU memory as symmetric memory: the PEs compare what they bring before anything
+ * is mapped, because a place that differed at one of them would be wrong data for ever. */
 #include "boot/agree.h"
 #include "gpu/adopt.h"
 #include "ops/coll.h"

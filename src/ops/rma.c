@@ -7,7 +7,8 @@ static weft_status null_argument(const char *function, const char *name)
     return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function, name);
 }
 
-/* Off the way of host memory that is mapped here, and by no means rare: all that goes to GPU memory comes here. */
+/* Off the way of host memory that is mapped here, and by no means rare: all that goes to GPU memory
+ * comes here. */
 static __attribute__((noinline)) weft_status put_slow(const char *function, weft_ctx *ctx,
                                                       void *dst, const void *src, size_t bytes,
                                                       int pe, bool nbi)

@@ -46,7 +46,8 @@ bool stream_capturing(struct gpu *gpu, weft_stream stream)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Whether the stream does it itself: else it is a call of the host. Without any path it says so at once. */
+/* Whether the stream does it itself: else it is a call of the host. Without any path it says so at
+ * once. */
 static bool by_stream(const struct weft_job *job, struct remote at)
 {
     return stream_on_cuda(job) &&
@@ -152,8 +153,8 @@ static void give_host_signal(void *argument)
     job_call_make(signal->job, change_host_signal, argument);
 }
 
-/* A captured graph may call it any number of times, also when the job has been left: so it lives as long as the
- * job's handle. */
+/* A captured graph may call it any number of times, also when the job has been left: so it lives as
+ * long as the job's handle. */
 static weft_status keep_host_signal(struct weft_job *job, struct host_signal signal,
                                     struct host_signal **kept)
 {
@@ -386,7 +387,8 @@ static weft_status fill_barrier(const char *name, struct weft_team *team,
     return WEFT_OK;
 }
 
-/* The kernel's release stores tell of what the stream did before; a barrier besides completes what the host did. */
+/* The kernel's release stores tell of what the stream did before; a barrier besides completes what
+ * the host did. */
 static weft_status meet_on_stream(const char *function, weft_team *team, weft_stream stream,
                                   bool barrier)
 {

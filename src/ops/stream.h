@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of operations in stream order: what a CUDA stream does itself (stream.c), and what is a call
- * of the host (stream_call.c), made by the thread of a stream of simt or by one that follows a CUDA stream
- * (stream_far.c). */
+/* The parts of operations in stream order: what a CUDA stream does itself (stream.c), and what is a
+ * call of the host (stream_call.c), made by the thread of a stream of simt or by one that follows a
+ * CUDA stream (stream_far.c). */
 #ifndef WEFT_OPS_STREAM_H
 #define WEFT_OPS_STREAM_H
 
@@ -19,9 +19,9 @@ weft_status stream_check(const char *function, const struct weft_job *job, weft_
 
 bool stream_capturing(struct gpu *gpu, weft_stream stream);
 
-/* On simt, and on cuda toward memory that this GPU has no address of: the host's function is called in
- * stream order. Its failure ends the job's further work, since the call that asked for it has returned
- * long ago. */
+/* On simt, and on cuda toward memory that this GPU has no address of: the host's function is called
+ * in stream order. Its failure ends the job's further work, since the call that asked for it has
+ * returned long ago. */
 weft_status stream_call_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                             weft_stream stream);
 weft_status stream_call_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
@@ -55,8 +55,9 @@ struct stream_collective {
 };
 weft_status stream_call_collective(const struct stream_collective *what, weft_stream stream);
 
-/* Has run(argument) be called when the stream comes there, and the stream wait until it has. Takes argument over, which
- * free() frees. In a graph it is called at each replay. Not called any more once the job is being left. */
+/* Has run(argument) be called when the stream comes there, and the stream wait until it has. Takes
+ * argument over, which free() frees. In a graph it is called at each replay. Not called any more
+ * once the job is being left. */
 weft_status stream_host_call(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
                              void *argument);
 

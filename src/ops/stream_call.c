@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in stream order as calls of the host: each is kept as a record, and a thread makes the call
- * from it when its turn comes. On simt that is the stream's own thread, on cuda one that follows the
- * stream (stream_far.c). */
+/* Operations in stream order as calls of the host: each is kept as a record, and a thread makes the
+ * call from it when its turn comes. On simt that is the stream's own thread, on cuda one that
+ * follows the stream (stream_far.c). */
 #include "ops/stream.h"
 
 #include <weft/device/arithmetic.h>
@@ -25,8 +25,8 @@ struct call {
     struct stream_collective collective;
 };
 
-/* What has been put is complete when the stream goes on: nothing that waits on a stream lets out what a
- * path holds back. */
+/* What has been put is complete when the stream goes on: nothing that waits on a stream lets out
+ * what a path holds back. */
 static weft_status complete(const struct call *call, weft_status status)
 {
     return status ? status : weft_quiet(call->ctx);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the host in the order of a CUDA stream, for memory that no address of this GPU reaches. A thread
- * of ours, one for each stream, makes them. When the stream comes to a call it writes a word that the
- * thread polls, and waits for another that the thread writes. In a captured graph, and where the driver
- * has no such write, a function that the driver calls tells the thread: it may not use the driver itself,
- * and takes tens of microseconds. */
+/* Calls of the host in the order of a CUDA stream, for memory that no address of this GPU reaches.
+ * A thread of ours, one for each stream, makes them. When the stream comes to a call it writes a
+ * word that the thread polls, and waits for another that the thread writes. In a captured graph,
+ * and where the driver has no such write, a function that the driver calls tells the thread: it may
+ * not use the driver itself, and takes tens of microseconds. */
 #include "ops/stream.h"
 
 #include "base/thread.h"
@@ -24,9 +24,8 @@ enum {
 struct pair {
     _Atomic uint64_t go;   /* the stream has come to the call */
     _Atomic uint64_t done; /* the call has been made */
-    _Atomic uint64_t
-        wait; /* STANDS, or whatever the stream writes when it has passed its wait for that: its
-                            * last access here */
+    _Atomic uint64_t wait; /* STANDS, or whatever the stream writes when it has passed its wait for
+                            * that: its last access here */
 };
 
 static const uint64_t STANDS = 2;
@@ -41,13 +40,14 @@ struct far_call {
     struct pair *pair;
     CUdeviceptr seen; /* where the GPU sees the pair */
     bool captured; /* a graph may come to it any number of times, also when the job has been left */
-    /* Of a captured call, under the stream's lock. Executables of one graph that run side by side come to it
-     * before it has been made for the first: it is made once for each, and all of them wait until it has been
-     * made as often as it was asked for. */
+    /* Of a captured call, under the stream's lock. Executables of one graph that run side by side
+     * come to it before it has been made for the first: it is made once for each, and all of them
+     * wait until it has been made as often as it was asked for. */
     uint64_t asked, calls_made;
 };
 
-/* The thread that makes the calls of one stream: in their order, and whatever those of others wait for. */
+/* The thread that makes the calls of one stream: in their order, and whatever those of others wait
+ * for. */
 struct far_stream {
     struct far_stream *next;
     struct far *far;
@@ -55,8 +55,8 @@ struct far_stream {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t given;
-    /* Those given and not made, in the order in which they were given; but what a graph has come to may
-     * stand behind what the stream comes to later. */
+    /* Those given and not made, in the order in which they were given; but what a graph has come to
+     * may stand behind what the stream comes to later. */
     struct far_call *first, **last;
     struct far_call *made; /* the stream may still be waiting for it */
     bool stop;
@@ -198,8 +198,8 @@ static struct far_call *take_due(struct far_stream *stream)
     return NULL;
 }
 
-/* NULL: the end. What the stream has come to is looked at first, even when the job ends, so that no stream waits
- * in vain; it is passed over then. */
+/* NULL: the end. What the stream has come to is looked at first, even when the job ends, so that no
+ * stream waits in vain; it is passed over then. */
 static struct far_call *next_call(struct far_stream *stream)
 {
     struct far_call *call;
@@ -261,7 +261,8 @@ static weft_status start_stream(struct far *far, weft_stream key, struct far_str
     return WEFT_OK;
 }
 
-/* Under far->lock. A stream that has been destroyed leaves its thread to the next of that handle. */
+/* Under far->lock. A stream that has been destroyed leaves its thread to the next of that
+ * handle. */
 static weft_status find_stream(struct far *far, weft_stream key, struct far_stream **stream)
 {
     for (*stream = far->streams; *stream; *stream = (*stream)->next)
@@ -309,7 +310,8 @@ static bool has_passed(const struct far_call *call)
     return false;
 }
 
-/* True: the stream has not passed all that it was given, and will write and read their pairs when it does. */
+/* True: the stream has not passed all that it was given, and will write and read their pairs when
+ * it does. */
 static bool stop_stream(struct far_stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
@@ -333,8 +335,8 @@ static bool stop_stream(struct far_stream *stream)
     return left;
 }
 
-/* Of the job, while all of it is there: no call is made any more. What a stream or a graph may still come to stays, with
- * the job's handle. */
+/* Of the job, while all of it is there: no call is made any more. What a stream or a graph may
+ * still come to stays, with the job's handle. */
 static void end_far(struct weft_job *job)
 {
     struct far *far = job->far_streams;

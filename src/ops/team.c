@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls on teams. A team's members agree on a slot: the number of a synchronisation area that is
- * free at all of them. Each PE keeps a bitmap of its free slots in the system segment; a split reads
- * the bitmaps of the whole parent, so every member (and every non-member, which needs no slot but
- * takes part in the collective) comes to the same lowest free slot. */
+/* The calls on teams. A team's members agree on a slot: the number of a synchronisation area that
+ * is free at all of them. Each PE keeps a bitmap of its free slots in the system segment; a split
+ * reads the bitmaps of the whole parent, so every member (and every non-member, which needs no slot
+ * but takes part in the collective) comes to the same lowest free slot. */
 #include "job/device_state.h"
 #include "ops/coll.h"
 
@@ -100,8 +100,8 @@ static weft_status check_parent(const char *function, struct weft_team *parent, 
     return usable(parent) ? WEFT_OK : job_finalized(function);
 }
 
-/* Checking mode: what the members of the parent ask for is the same. Before the arguments are looked
- * at, since one PE may be refused while the others wait for it. */
+/* Checking mode: what the members of the parent ask for is the same. Before the arguments are
+ * looked at, since one PE may be refused while the others wait for it. */
 static weft_status same_split(const char *function, struct weft_team *parent, int start, int stride,
                               int n)
 {
@@ -217,7 +217,8 @@ WEFT_EXPORT weft_status weft_team_destroy(weft_team *team)
         status = coll_sync(team, BOX_OP_TEAM_DESTROY);
     if (status)
         return status;
-    /* Everything addressed to this PE in the team has arrived: the area can be cleaned and reused. */
+    /* Everything addressed to this PE in the team has arrived: the area can be cleaned and
+     * reused. */
     memset(team->mailboxes, 0, (size_t)team->n * sizeof *team->mailboxes);
     device_team_gone(team->job, team);
     job_gpu_team_gone(team->job, team);

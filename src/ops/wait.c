@@ -61,7 +61,8 @@ static inline bool takes_part(const struct look *look, size_t i)
     return !look->status || !look->status[i];
 }
 
-/* A variable in GPU memory is read by the GPU where the CPU cannot. When that fails the job has failed. */
+/* A variable in GPU memory is read by the GPU where the CPU cannot. When that fails the job has
+ * failed. */
 static __attribute__((noinline, cold)) uint64_t load_device(const struct look *look, size_t i)
 {
     uint64_t bits = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which path to take: a pure function of facts, proofs and configuration, so that it can be replayed
- * on a recorded machine and tested by tables. Which paths there are stands in the list of path.h. */
+/* Which path to take: a pure function of facts, proofs and configuration, so that it can be
+ * replayed on a recorded machine and tested by tables. Which paths there are stands in the list of
+ * path.h. */
 #include "path/path.h"
 
 #include "base/status.h"
@@ -81,8 +82,8 @@ static const char *obstacle(enum path_id path, const struct path_facts *facts,
     return why_not ? why_not : facts->lacks[path];
 }
 
-/* Whether WEFT_PATH says which paths this memory may be reached by: it does not where it names only paths
- * that the memory cannot have. */
+/* Whether WEFT_PATH says which paths this memory may be reached by: it does not where it names only
+ * paths that the memory cannot have. */
 static bool is_forced(const struct path_facts *facts, const struct path_order *order)
 {
     bool speaks = facts->kind == WEFT_GPU;
@@ -92,8 +93,8 @@ static bool is_forced(const struct path_facts *facts, const struct path_order *o
 }
 
 /* The k-th path to try, PATH_NONE after the last: the program's order, or the list's own. A PE
- * reaches itself by plain copies whatever is forced between PEs, unless that is excluded or the path wants
- * this PE's own memory, too. */
+ * reaches itself by plain copies whatever is forced between PEs, unless that is excluded or the
+ * path wants this PE's own memory, too. */
 static enum path_id candidate(const struct path_facts *facts, const struct path_order *order, int k)
 {
     bool forced = is_forced(facts, order);

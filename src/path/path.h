@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How this PE reaches a peer's memory. For every pair of a memory kind and a peer one path is chosen
- * (choose.c); a path is one table of operations on (segment, offset) at that peer, the same for host
- * and GPU memory. Where a peer's host memory is mapped here, src/ops does not even call the table
- * but loads and stores through peer->base.
+/* How this PE reaches a peer's memory. For every pair of a memory kind and a peer one path is
+ * chosen (choose.c); a path is one table of operations on (segment, offset) at that peer, the same
+ * for host and GPU memory. Where a peer's host memory is mapped here, src/ops does not even call
+ * the table but loads and stores through peer->base.
  *
- * A path is added by its own files and one line in PATH_LIST: its table `path_NAME` says when it can
- * be used, what it keeps per context, and what it does. Nothing outside its files names it. Knows
- * nothing of teams, contexts and collectives. */
+ * A path is added by its own files and one line in PATH_LIST: its table `path_NAME` says when it
+ * can be used, what it keeps per context, and what it does. Nothing outside its files names it.
+ * Knows nothing of teams, contexts and collectives. */
 #ifndef WEFT_PATH_PATH_H
 #define WEFT_PATH_PATH_H
 
@@ -77,8 +77,8 @@ struct path_world {
     weft_status (*wait_step)(struct path_wait *wait, uint64_t seen);
     void (*wait_end)(struct path_wait *wait);
 
-    /* In place of what refine() has found: the path reaches that memory otherwise from now on. Waits for nothing.
-     * NULL: nobody wants to know. */
+    /* In place of what refine() has found: the path reaches that memory otherwise from now on.
+     * Waits for nothing. NULL: nobody wants to know. */
     void (*tell_found)(const struct path_world *world, weft_kind kind, int pe, const char *found);
 };
 
@@ -136,8 +136,8 @@ struct path_strides {
 /* What a path has found out about this machine before any pair chooses it. */
 struct path_found {
     char lacks[PATH_LACKS_BYTES], has[240]; /* what is missing, "" = nothing; what there is */
-    /* This PE's own memory is reached by it as well: what others do there by this path is atomic only with
-     * what goes the same way. */
+    /* This PE's own memory is reached by it as well: what others do there by this path is atomic
+     * only with what goes the same way. */
     bool own_too;
     void *keeps; /* for join(), which takes it; else `drop` frees it */
     void (*drop)(void *keeps);
@@ -147,39 +147,40 @@ struct path_facts;
 
 /* Sizes and bounds have been checked by the caller; the local side of an operation is any memory of
  * this PE, its GPU's included. An entry that is NULL gets a default (table.c): store, load,
- * put_signal, iput and iget are made of put, get, atomic and quiet; fence is quiet; quiet has nothing
- * to do; the others say that the path has no such operation. */
+ * put_signal, iput and iget are made of put, get, atomic and quiet; fence is quiet; quiet has
+ * nothing to do; the others say that the path has no such operation. */
 struct path_ops {
     const char *name;
     const char *why; /* it was taken, where it was taken unasked */
     bool unasked;    /* may be chosen without being named in WEFT_PATH */
-    bool
-        gpu_only; /* it reaches no host memory, so that a WEFT_PATH of such paths leaves that free */
-    bool thread;  /* a thread of the peer has a part in its operations */
-    bool direct;  /* its operations on mapped host memory are loads and stores: peer->base is set */
+    bool gpu_only;   /* it reaches no host memory, so that a WEFT_PATH of such paths leaves that
+                      * free */
+    bool thread;     /* a thread of the peer has a part in its operations */
+    bool direct; /* its operations on mapped host memory are loads and stores: peer->base is set */
 
     /* NULL when the path can be used between two PEs, else why not. A pure function. */
     const char *(*obstacle)(const struct path_facts *facts);
 
-    /* In its place, what is known of the way between the two when the path is taken. NULL: nothing. */
+    /* In its place, what is known of the way between the two when the path is taken. NULL:
+     * nothing. */
     const char *(*way)(const struct path_facts *facts);
 
-    /* Looks whether what the path needs is here. Called once, before any pair chooses a path, in a job
-     * that may need this one: WEFT_PATH names it, or there are other nodes and it is taken unasked; else
-     * when a pair has no other path left, and it is taken unasked. Collective over the job; a pair uses the
-     * path when neither end lacks anything. A failure ends the job: wrong configuration, or PEs that do not
-     * hear each other. NULL: it needs nothing. */
+    /* Looks whether what the path needs is here. Called once, before any pair chooses a path, in a
+     * job that may need this one: WEFT_PATH names it, or there are other nodes and it is taken
+     * unasked; else when a pair has no other path left, and it is taken unasked. Collective over
+     * the job; a pair uses the path when neither end lacks anything. A failure ends the job: wrong
+     * configuration, or PEs that do not hear each other. NULL: it needs nothing. */
     weft_status (*look)(const struct path_world *world, struct path_found *found);
 
-    /* What it keeps for the whole job, world->common[] afterwards. Called once, before any context opens
-     * the path and when some PE of the job has chosen it for some peer; collective over the job, so
-     * also at PEs that have not. NULL: nothing. */
+    /* What it keeps for the whole job, world->common[] afterwards. Called once, before any context
+     * opens the path and when some PE of the job has chosen it for some peer; collective over the
+     * job, so also at PEs that have not. NULL: nothing. */
     weft_status (*join)(const struct path_world *world, struct path_common **common);
 
-    /* Looks, when that kind of memory of a peer is reached over this path, whether it can be reached better
-     * than by what was proven, and says in *found what will be used and why; *found "" = nothing is to be
-     * said. Called after the proofs of the kind, by every PE, and again when that memory has grown. A failure
-     * ends the job. NULL: there is no better way. */
+    /* Looks, when that kind of memory of a peer is reached over this path, whether it can be
+     * reached better than by what was proven, and says in *found what will be used and why; *found
+     * "" = nothing is to be said. Called after the proofs of the kind, by every PE, and again when
+     * that memory has grown. A failure ends the job. NULL: there is no better way. */
     weft_status (*refine)(const struct path_world *world, weft_kind kind, int pe, char *found,
                           size_t bytes);
 
@@ -187,21 +188,23 @@ struct path_ops {
      * segments still mapped, the GPU side still open. */
     void (*leave)(struct path_common *common);
 
-    /* The CPUs next to the device that this PE's operations go through, for threads that give many of them.
-     * False: the machine does not tell. NULL: no device has a part in them. */
+    /* The CPUs next to the device that this PE's operations go through, for threads that give many
+     * of them. False: the machine does not tell. NULL: no device has a part in them. */
     bool (*cpus)(const struct path_common *common, cpu_set_t *cpus);
 
-    /* GPU memory of the job has come or gone: makes ready what the path needs of it. Called when the path is
-     * joined by then, before anything of that memory is reached by it; collective over the job. NULL: nothing. */
+    /* GPU memory of the job has come or gone: makes ready what the path needs of it. Called when
+     * the path is joined by then, before anything of that memory is reached by it; collective over
+     * the job. NULL: nothing. */
     weft_status (*gpu_memory)(struct path_common *common);
 
-    /* Device code of that target gives its operations to this path by itself: by the carrier that this tells
-     * (enum weft_dev_carrier), and with what `device` puts into *dev, whose segments are filled. 0, as where
-     * it is NULL: it gives them to the proxy. */
+    /* Device code of that target gives its operations to this path by itself: by the carrier that
+     * this tells (enum weft_dev_carrier), and with what `device` puts into *dev, whose segments are
+     * filled. 0, as where it is NULL: it gives them to the proxy. */
     unsigned (*carrier)(const struct path_common *common, bool cuda);
     weft_status (*device)(struct path_common *common, bool cuda, struct weft_dev *dev);
 
-    /* By which device that queue of its own to the PE leads for device code, "mlx5_0, port 1"; "" where there is none. */
+    /* By which device that queue of its own to the PE leads for device code, "mlx5_0, port 1"; ""
+     * where there is none. */
     void (*name_queue)(const struct path_common *common, int pe, uint64_t queue, char *text,
                        size_t bytes);
 
@@ -241,8 +244,8 @@ struct path_ops {
     weft_status (*fence)(struct path_state *state);
     weft_status (*quiet)(struct path_state *state);
 
-    /* Moves on what is outstanding; called by waiting PEs. True: something has come, which is worth a look
-     * before the CPU is given away. NULL: nothing ever needs it. */
+    /* Moves on what is outstanding; called by waiting PEs. True: something has come, which is worth
+     * a look before the CPU is given away. NULL: nothing ever needs it. */
     bool (*progress)(struct path_state *state);
 };
 
@@ -276,8 +279,8 @@ struct path_facts {
     const char *third;    /* by which third GPU GPU memory can be reached; NULL = by none */
     const char *no_third; /* why by none */
     uint32_t failed;      /* bit per path: its proof failed */
-    /* Of paths that look before they are chosen: what either end lacks, NULL = nothing; what this end
-     * has found. */
+    /* Of paths that look before they are chosen: what either end lacks, NULL = nothing; what this
+     * end has found. */
     const char *lacks[PATH_COUNT], *has[PATH_COUNT];
     uint32_t own_too; /* bit per path that reaches this PE's own memory as well */
 };

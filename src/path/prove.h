@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proof of a path between two PEs: data, a flag behind it, an atomic, and the data read back, over the
- * path's own table. Each PE has a line for every sender in its system segment. */
+/* Proof of a path between two PEs: data, a flag behind it, an atomic, and the data read back, over
+ * the path's own table. Each PE has a line for every sender in its system segment. */
 #ifndef WEFT_PATH_PROVE_H
 #define WEFT_PATH_PROVE_H
 
@@ -15,8 +15,8 @@ struct prove_line {
 
 enum { PROVE_EVIDENCE_BYTES = 320 };
 
-/* Proof `number` (1, 2 ...) from this PE to `to`: a place in the peer's system segment, its line for
- * this PE. What is wrong at this end is left in evidence ("" = nothing). */
+/* Proof `number` (1, 2 ...) from this PE to `to`: a place in the peer's system segment, its line
+ * for this PE. What is wrong at this end is left in evidence ("" = nothing). */
 void prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_BYTES]);
 
 /* After both ends have met: compares what PE `from` left in its line here. */

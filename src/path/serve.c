@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve.h. Host memory: the operations of path p2p, which are complete at once. GPU memory: copies,
- * accesses and signals on one lane of this PE's GPU, in order there and complete later, when an event
- * behind them has passed. Whatever is not on that lane waits for it first. */
+/* See serve.h. Host memory: the operations of path p2p, which are complete at once. GPU memory:
+ * copies, accesses and signals on one lane of this PE's GPU, in order there and complete later,
+ * when an event behind them has passed. Whatever is not on that lane waits for it first. */
 #include "path/serve.h"
 
 #include "base/status.h"
@@ -163,8 +163,8 @@ weft_status serve_look(struct serve *serve, uint64_t *complete)
     return status;
 }
 
-/* An event behind what has just been put on the lane. Where there is no room for another, all of it is
- * waited for: then there is nothing to look for. */
+/* An event behind what has just been put on the lane. Where there is no room for another, all of it
+ * is waited for: then there is nothing to look for. */
 static weft_status mark(struct serve *serve)
 {
     struct mark *next = &serve->marks[serve->next_mark % MARKS];
@@ -249,8 +249,8 @@ static weft_status atomic_gpu(struct serve *serve, const struct serve_request *r
     return r->amo >= WEFT_AMO_FETCH ? answered(serve, status) : status;
 }
 
-/* An asker that does nothing but wait for one word has it sooner by a load; of many gets in a row the copies
- * run at the same time. */
+/* An asker that does nothing but wait for one word has it sooner by a load; of many gets in a row
+ * the copies run at the same time. */
 static weft_status get_gpu(struct serve *serve, const struct serve_request *r, void *data)
 {
     struct gpu *gpu = serve->world->gpu;
@@ -341,7 +341,8 @@ static bool as_words(struct serve *serve, const struct serve_request *r, const v
     return true;
 }
 
-/* Such a request, given to the GPU in one with its mark. False: it is to be carried out as others are. */
+/* Such a request, given to the GPU in one with its mark. False: it is to be carried out as others
+ * are. */
 static bool store_words(struct serve *serve, const struct serve_request *r, const void *data)
 {
     struct mark *next = &serve->marks[serve->next_mark % MARKS];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Carrying out at the owner what a peer asked of this PE's memory, host or GPU: for the paths on which
- * a peer can only ask. Requests are carried out in the order in which they are begun, so what a peer
- * finds in memory it finds in that order too; atomics and signals are done by the owner's CPU or its
- * GPU, so that they are atomic with those of every PE that reaches the memory itself. Knows nothing of
- * how a request came here. */
+/* Carrying out at the owner what a peer asked of this PE's memory, host or GPU: for the paths on
+ * which a peer can only ask. Requests are carried out in the order in which they are begun, so what
+ * a peer finds in memory it finds in that order too; atomics and signals are done by the owner's
+ * CPU or its GPU, so that they are atomic with those of every PE that reaches the memory itself.
+ * Knows nothing of how a request came here. */
 #ifndef WEFT_PATH_SERVE_H
 #define WEFT_PATH_SERVE_H
 
@@ -43,14 +43,14 @@ weft_status serve_open(const struct path_world *world, struct serve **serve);
 void serve_close(struct serve *serve);
 
 /* Begins a request. data: what a put writes, or where a get or a load goes; it stays as it is until
- * the request is complete. before: where an atomic that fetches leaves what it found; known on return.
- * WEFT_ERR_ADDRESS: the request names memory that this PE does not have. A request that fails is
- * complete, and those behind it go on. */
+ * the request is complete. before: where an atomic that fetches leaves what it found; known on
+ * return. WEFT_ERR_ADDRESS: the request names memory that this PE does not have. A request that
+ * fails is complete, and those behind it go on. */
 weft_status serve_begin(struct serve *serve, const struct serve_request *request, void *data,
                         uint64_t *before);
 
-/* How many of the requests begun are complete, counted from the first, in order: visible to every PE,
- * data no longer looked at. Does not wait. */
+/* How many of the requests begun are complete, counted from the first, in order: visible to every
+ * PE, data no longer looked at. Does not wait. */
 weft_status serve_look(struct serve *serve, uint64_t *complete);
 
 /* How many have been begun. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of all paths, with the entries that a path leaves out filled in: made of the others where
- * that is possible, else saying what is missing. Also the table for a peer that no path reaches. */
+/* The tables of all paths, with the entries that a path leaves out filled in: made of the others
+ * where that is possible, else saying what is missing. Also the table for a peer that no path
+ * reaches. */
 #include "path/path.h"
 
 #include "base/status.h"
@@ -40,8 +41,8 @@ static weft_status made_put_signal(struct remote to, const void *src, size_t byt
 {
     const struct path_ops *ops = to.peer->ops;
     weft_status status = ops->put(to, src, bytes, nbi);
-    /* quiet, not fence: the default fence is quiet anyway, and a path whose fence orders more cheaply
-     * has a put_signal of its own. */
+    /* quiet, not fence: the default fence is quiet anyway, and a path whose fence orders more
+     * cheaply has a put_signal of its own. */
     if (!status)
         status = ops->quiet(to.peer->state);
     if (status)
@@ -152,7 +153,7 @@ static const struct path_ops none = {
     .atomic = none_atomic,
 };
 
-/* ------------------------------------------------------------------------------------ the tables */
+/* ----------------------------------------------------------------------------------- the tables */
 
 static struct path_ops tables[PATH_COUNT + 1];
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See proxy.h. The thread looks at one place of the ring at a time; what it has done it tells at once to
- * those who wait, and to the others after a batch. */
+/* See proxy.h. The thread looks at one place of the ring at a time; what it has done it tells at
+ * once to those who wait, and to the others after a batch. */
 #include "proxy/proxy.h"
 
 #include "base/clock.h"
@@ -281,8 +281,8 @@ static void carry_one(struct proxy *proxy, struct proxy_request *request, uint64
         give_result(proxy, ticket, value);
 }
 
-/* Release: who sees the count may write the places, and reads what was fetched. The fences do the same for a count
- * in memory of the device, and the second makes it leave the CPU now. */
+/* Release: who sees the count may write the places, and reads what was fetched. The fences do the
+ * same for a count in memory of the device, and the second makes it leave the CPU now. */
 static void tell(struct proxy *proxy, _Atomic uint64_t *count, uint64_t value)
 {
     atomic_store_explicit(count, value, memory_order_release);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5, section 9.9: collective routines over an active set. Nothing is set up before such a
- * call, and any set of PEs may be named, so all synchronisation is in the caller's pSync array, by
- * puts, atomics and waits of the host API. The set of all PEs is the world team and uses its faster
- * collectives.
+/* OpenSHMEM 1.5, section 9.9: collective routines over an active set. Nothing is set up before such
+ * a call, and any set of PEs may be named, so all synchronisation is in the caller's pSync array,
+ * by puts, atomics and waits of the host API. The set of all PEs is the world team and uses its
+ * faster collectives.
  *
  * Each word of pSync is a semaphore: a PE adds 1 to the word at another PE, which waits for what it
  * needs and subtracts that. So the array is all zero again after the call, and a PE that is already
@@ -193,8 +193,8 @@ static void fcollect(const struct set *set, void *dest, const void *source, size
         put_to_all(set, (char *)dest + (size_t)set->me * bytes, source, bytes);
 }
 
-/* Sum of the bytes of all members before this one: in round r a member hears from the one 2^r before
- * it what the 2^r members up to there have. The word carries the sum + 1; 0 is "not yet". */
+/* Sum of the bytes of all members before this one: in round r a member hears from the one 2^r
+ * before it what the 2^r members up to there have. The word carries the sum + 1; 0 is "not yet". */
 static uint64_t bytes_before(const struct set *set, uint64_t bytes)
 {
     uint64_t before = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The symbols of the routines that shmem.h defines inline: for programs that take an address, that
- * are compiled without optimisation or with SHMEM_NO_INLINE, and for profiling tools. The bodies are
- * those of the headers. */
+ * are compiled without optimisation or with SHMEM_NO_INLINE, and for profiling tools. The bodies
+ * are those of the headers. */
 #include "base/status.h"
 
 #define SHMEM_SYMBOL(ret, name, params)                                                            \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSHMEM 1.5, section 9.12: locks. A queue lock (Mellor-Crummey and Scott, "Algorithms for
- * Scalable Synchronization on Shared-Memory Multiprocessors", ACM TOCS 9(1), 1991): PEs get the lock
- * in the order in which they asked, each waits on a word of its own, and a release costs one atomic.
+ * Scalable Synchronization on Shared-Memory Multiprocessors", ACM TOCS 9(1), 1991): PEs get the
+ * lock in the order in which they asked, each waits on a word of its own, and a release costs one
+ * atomic.
  *
  * The 8-byte lock is two words of 4 bytes, all zero when the lock is free:
  *   tail  used at one PE, the lock's home: 1 + the PE that asked last, 0 when free

@@ -6,7 +6,9 @@
 #define WEFT_SHMEM_ROUTINE_H
 
 #define SHMEM_NO_INLINE
-#define WEFT_SHMEM_JOB shmem_own /* the implicit job; a program's inline functions see weft_shmem */
+#define WEFT_SHMEM_JOB                                                                             \
+    shmem_own /* the implicit job; a program's inline functions see weft_shmem                     \
+               * \ */
 #include <shmem.h>
 #include <shmemx.h>
 

@@ -37,7 +37,8 @@ WEFT_EXPORT void weft_shmem_fail(const char *routine, weft_status status)
         log_error("%s was called before shmem_init or after shmem_finalize", routine);
         exit(EXIT_FAILURE);
     }
-    /* A PE that called shmem_global_exit(0) has cut the waits of the others short, which is no fault. */
+    /* A PE that called shmem_global_exit(0) has cut the waits of the others short, which is no
+     * fault. */
     if (status <= WEFT_ERR_PEER_DEAD && job_ended_well(shmem_own.job)) {
         fflush(NULL);
         _exit(EXIT_SUCCESS);
@@ -69,7 +70,8 @@ static void leave(void)
 }
 
 /* A program that returns from main without shmem_finalize() is finalized here, as start_pes() has
- * promised since 1.0. One that fails is not: the launcher ends the other PEs, who may never call. */
+ * promised since 1.0. One that fails is not: the launcher ends the other PEs, who may never
+ * call. */
 static void at_exit(int code, void *unused)
 {
     if (shmem_own.job && code == 0 && getpid() == own_pid)

@@ -83,8 +83,8 @@ struct boxes_job {
     struct boxes_pe *pes;
 };
 
-/* Finds and reads the boxes of the job that process `pid` is a PE of, or has started. On failure false, and the
- * sentence is in `why`. */
+/* Finds and reads the boxes of the job that process `pid` is a PE of, or has started. On failure
+ * false, and the sentence is in `why`. */
 bool boxes_read(int pid, struct boxes_job *job, char *why, int why_bytes);
 void boxes_free(struct boxes_job *job);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How one PE of a running job reaches another, as it has noted it in its black box: for each kind of
- * memory the path that is taken, whether it was proven, and why it is no other. Nothing read is trusted:
- * numbers are bounded, text is printable. */
+/* How one PE of a running job reaches another, as it has noted it in its black box: for each kind
+ * of memory the path that is taken, whether it was proven, and why it is no other. Nothing read is
+ * trusted: numbers are bounded, text is printable. */
 #ifndef WEFT_TOOL_CHOICES_H
 #define WEFT_TOOL_CHOICES_H
 
@@ -33,17 +33,17 @@ struct choices {
     struct choice kinds[CHOICES_KINDS]; /* host memory, GPU memory */
 };
 
-/* How PE `from` of the job of process `pid` (a PE, or what has started PEs) reaches PE `to`. On failure
- * false, and the sentence is in `why`. */
+/* How PE `from` of the job of process `pid` (a PE, or what has started PEs) reaches PE `to`. On
+ * failure false, and the sentence is in `why`. */
 bool choices_read(int pid, int from, int to, struct choices *choices, char *why, int why_bytes);
 
-/* Gives `take` how each PE of this node reaches each PE of the job, in the order of both. A PE that has not
- * begun yet is left out. */
+/* Gives `take` how each PE of this node reaches each PE of the job, in the order of both. A PE that
+ * has not begun yet is left out. */
 bool choices_read_all(int pid, void (*take)(void *argument, const struct choices *one),
                       void *argument, char *why, int why_bytes);
 
-/* The same from the `bytes` of a slot of the system segment: false when they hold no such thing. For
- * tests, too. */
+/* The same from the `bytes` of a slot of the system segment: false when they hold no such thing.
+ * For tests, too. */
 bool choices_decode(const void *slot, size_t bytes, int to, struct choices *choices);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* --------------------------------------------------------------------------------- without a job */
+/* -------------------------------------------------------------------------------- without a job */
 
 static bool machine_here(struct coll_machine *machine)
 {

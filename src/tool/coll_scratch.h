@@ -9,8 +9,8 @@ struct tool_coll_scratch {
     int teams,
         wide_teams; /* that have an area for the kernels of collectives; of those the larger ones */
     size_t wide_bytes, narrow_bytes, bytes; /* of each, of all */
-    size_t room_bytes
-        [2]; /* of device code's packets: of the world and the node each, of another team */
+    size_t room_bytes[2]; /* of device code's packets: of the world and the node each, of another
+                             team */
 };
 
 struct tool_coll_scratch tool_coll_scratch(void);

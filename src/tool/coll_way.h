@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By which way a collective on GPU memory would go, as the library chooses for the world of so many PEs whose GPUs reach
- * each other, with WEFT_COLL and WEFT_COLL_SMS as they are. Starts no job. */
+/* By which way a collective on GPU memory would go, as the library chooses for the world of so many
+ * PEs whose GPUs reach each other, with WEFT_COLL and WEFT_COLL_SMS as they are. Starts no job. */
 #ifndef WEFT_TOOL_COLL_WAY_H
 #define WEFT_TOOL_COLL_WAY_H
 

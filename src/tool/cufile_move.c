@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See cufile_move.h.
  *
- * It looks the file's disk up in udev's database. In a container there is none, and cuFileHandleRegister gives error
- * 5027, in its compatibility mode too; so an entry is made where it is missing, for as long as the file is moved. What
- * it wants there was seen with libcufile 1.15: ID_FS_USAGE and ID_FS_TYPE. */
+ * It looks the file's disk up in udev's database. In a container there is none, and
+ * cuFileHandleRegister gives error 5027, in its compatibility mode too; so an entry is made where
+ * it is missing, for as long as the file is moved. What it wants there was seen with
+ * libcufile 1.15: ID_FS_USAGE and ID_FS_TYPE. */
 #include "tool/cufile_move.h"
 
 #include <dlfcn.h>
@@ -89,7 +90,8 @@ static const struct cufile *load(char *why, size_t why_bytes)
     }
     setenv("CUFILE_ALLOW_COMPAT_MODE", "true", 0);
     setenv("CUFILE_LOGFILE_PATH", "/dev/null", 0);
-    /* Where the loader does not know it: as the toolkit installs it. What is loaded is found by its name. */
+    /* Where the loader does not know it: as the toolkit installs it. What is loaded is found by its
+     * name. */
     dlopen("/usr/local/cuda/lib64/libcufile.so.0", RTLD_NOW | RTLD_LOCAL);
     if (cufile_load(&c)) {
         snprintf(why, why_bytes, "%s", base_last_error());
@@ -103,7 +105,8 @@ static const struct cufile *load(char *why, size_t why_bytes)
     return NULL;
 }
 
-/* In which mode it is: what the job has opened before, for a file that goes directly, allows no other. */
+/* In which mode it is: what the job has opened before, for a file that goes directly, allows no
+ * other. */
 const char *tool_cufile_mode(void)
 {
     char why[256];
@@ -151,8 +154,8 @@ static bool move_all(const struct cufile *c, void *handle, const struct tool_cuf
     return true;
 }
 
-/* cuFile opens the file once more, by the name that it finds for the descriptor. What this command has made is given
- * one until it has done so. */
+/* cuFile opens the file once more, by the name that it finds for the descriptor. What this command
+ * has made is given one until it has done so. */
 static int open_named(const struct tool_cufile_move *point, char *name, size_t name_bytes)
 {
     const char *path = point->path;
@@ -168,7 +171,8 @@ static int open_named(const struct tool_cufile_move *point, char *name, size_t n
     return fd < 0 ? open(path, how) : fd;
 }
 
-/* The file as cuFile knows it, from one move to the next: a file without a name can be given one only once. */
+/* The file as cuFile knows it, from one move to the next: a file without a name can be given one
+ * only once. */
 static struct {
     char path[512], name[64];
     bool write;

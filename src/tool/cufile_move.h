@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file moved by cuFile as it is when nothing special is set up: in compatibility mode, where its driver
- * module is not loaded. For comparison only. */
+/* One file moved by cuFile as it is when nothing special is set up: in compatibility mode, where
+ * its driver module is not loaded. For comparison only. */
 #ifndef WEFT_TOOL_CUFILE_MOVE_H
 #define WEFT_TOOL_CUFILE_MOVE_H
 

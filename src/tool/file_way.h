@@ -7,8 +7,8 @@
 
 #include <weft_file.h>
 
-/* Fills all but the size, as weft_file_query() does after weft_file_open(WEFT_FILE_READ). with_gpu: also how it
- * would come into GPU memory. */
+/* Fills all but the size, as weft_file_query() does after weft_file_open(WEFT_FILE_READ). with_gpu:
+ * also how it would come into GPU memory. */
 weft_status tool_file_way(const char *path, bool with_gpu, weft_file_info *info);
 
 #endif

@@ -26,8 +26,8 @@ weft_status driver_copies_begin(weft_job *job)
     return status ? status : gpu_enter(&gpu->device);
 }
 
-/* A copy of up to 64 KiB from plain memory may still be under way when it has returned (CUDA driver API, "API
- * synchronization behavior"). */
+/* A copy of up to 64 KiB from plain memory may still be under way when it has returned (CUDA driver
+ * API, "API synchronization behavior"). */
 void driver_copies_end(weft_job *job)
 {
     while (job->gpu->cuda.StreamQuery(NULL) == CUDA_ERROR_NOT_READY)

@@ -9,7 +9,8 @@ struct gpu_links;
 struct gpu_links *gpu_links_open(void);
 void gpu_links_close(struct gpu_links *links);
 
-/* Generation that the link of the GPU with this PCI address ("0000:0d:00.0") runs at; 0: not told. */
+/* Generation that the link of the GPU with this PCI address ("0000:0d:00.0") runs at; 0: not
+ * told. */
 int gpu_links_generation(struct gpu_links *links, const char *address);
 
 #endif

@@ -61,7 +61,8 @@ struct probe_gpus {
     CUdeviceptr pinned_device, host_device;
 };
 
-/* --- one GPU ----------------------------------------------------------------------------------- */
+/* --- one GPU
+ * ----------------------------------------------------------------------------------- */
 
 static weft_status find_ordinal(const struct cuda *cuda, const struct probe_gpu *gpu, char *ordinal,
                                 size_t bytes)
@@ -187,7 +188,8 @@ static weft_status use(struct probe_gpus *gpus, int index, struct probe_gpu **gp
     return (*gpu)->status ? base_fail((*gpu)->status, "%s", (*gpu)->sentence) : WEFT_OK;
 }
 
-/* --- all of them ------------------------------------------------------------------------------- */
+/* --- all of them
+ * ------------------------------------------------------------------------------- */
 
 weft_status probe_gpus_open(struct probe_gpus **result, const char *const *addresses, int n)
 {
@@ -259,7 +261,8 @@ static weft_status make_pinned(struct probe_gpus *gpus, void **memory, CUdevicep
     return result ? cuda_fail(&gpus->cuda, result, "cuMemHostGetDevicePointer") : WEFT_OK;
 }
 
-/* --- copies ------------------------------------------------------------------------------------ */
+/* --- copies
+ * ------------------------------------------------------------------------------------ */
 
 /* Puts a copy on the stream of `gpu`, between two events. */
 static weft_status start_copy(struct probe_gpu *gpu, CUdeviceptr to, CUdeviceptr from, size_t bytes)
@@ -340,7 +343,8 @@ static weft_status time_copies(struct probe_gpu *gpu, CUdeviceptr to, CUdevicept
     return status;
 }
 
-/* Both directions at once. The slower one's time counts: the two hardly start at different times. */
+/* Both directions at once. The slower one's time counts: the two hardly start at different
+ * times. */
 static weft_status time_both(struct probe_gpu *a, struct probe_gpu *b, size_t bytes, int64_t *mbps)
 {
     double ms[COPIES], other_ms;
@@ -402,7 +406,8 @@ weft_status probe_gpus_host(struct probe_gpus *gpus, int index, bool brief, stru
     return status;
 }
 
-/* --- kernels on both --------------------------------------------------------------------------- */
+/* --- kernels on both
+ * --------------------------------------------------------------------------- */
 
 static weft_status wait_for(struct probe_gpu *gpu, const char *what)
 {
@@ -445,8 +450,8 @@ static weft_status launch(struct probe_gpu *gpu, enum gpu_kernel kernel, unsigne
     return status;
 }
 
-/* Launches on both and waits for both, also when the second could not be launched: the first ends by
- * its limit. */
+/* Launches on both and waits for both, also when the second could not be launched: the first ends
+ * by its limit. */
 static weft_status run_both(struct probe_gpu *const *ends, enum gpu_kernel kernel, unsigned threads,
                             void **first, void **second, const char *what)
 {
@@ -550,7 +555,8 @@ static weft_status time_echo(struct probe_gpus *gpus, struct probe_gpu *const *e
     return status;
 }
 
-/* --- peer access ------------------------------------------------------------------------------- */
+/* --- peer access
+ * ------------------------------------------------------------------------------- */
 
 static CUresult enable(struct probe_gpu *from, struct probe_gpu *to)
 {

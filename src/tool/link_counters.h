@@ -9,7 +9,8 @@
 
 struct link_counters;
 
-/* Of `n` GPUs, in NVML's order. NULL when NVML or the counters are not there, or no GPU has links. */
+/* Of `n` GPUs, in NVML's order. NULL when NVML or the counters are not there, or no GPU has
+ * links. */
 struct link_counters *link_counters_open(int n);
 void link_counters_close(struct link_counters *counters);
 
@@ -27,7 +28,8 @@ struct link_growth {
     unsigned long long by;
 };
 
-/* All GPUs, with links or without; *n is how many. NULL without NVML; weft_last_error() says why. */
+/* All GPUs, with links or without; *n is how many. NULL without NVML; weft_last_error() says
+ * why. */
 struct link_counters *link_counters_watch(int *n);
 
 /* Tells each counter that has grown since it was read last. Returns the sum of the growth. */

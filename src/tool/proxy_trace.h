@@ -8,8 +8,8 @@
 
 #include <weft.h>
 
-/* By clock_now_ns(): seen in the ring, decoded, handed to the path (of a quiet: the paths asked), the
- * path returned, the count of those done written for the device. */
+/* By clock_now_ns(): seen in the ring, decoded, handed to the path (of a quiet: the paths asked),
+ * the path returned, the count of those done written for the device. */
 struct proxy_trace_times {
     uint64_t seen, decoded, handed, returned, counted;
 };

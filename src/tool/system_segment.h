@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system segment of a running job, as another process sees it: every PE holds the memfd open, so the
- * kernel shows it under /proc/PID/fd to the same user, with no privilege and no help from the process,
- * which may hang. What is read there may be torn or hostile. */
+/* The system segment of a running job, as another process sees it: every PE holds the memfd open,
+ * so the kernel shows it under /proc/PID/fd to the same user, with no privilege and no help from
+ * the process, which may hang. What is read there may be torn or hostile. */
 #ifndef WEFT_TOOL_SYSTEM_SEGMENT_H
 #define WEFT_TOOL_SYSTEM_SEGMENT_H
 
@@ -18,8 +18,8 @@ struct system_segment {
 bool system_segment_open(int pid, struct system_segment *segment, char *why, int why_bytes);
 void system_segment_close(struct system_segment *segment);
 
-/* Maps the first `bytes` of a slot for reading, to be unmapped with munmap(2); NULL: the slot is not so
- * large, or the system refused. */
+/* Maps the first `bytes` of a slot for reading, to be unmapped with munmap(2); NULL: the slot is
+ * not so large, or the system refused. */
 const void *system_segment_map(const struct system_segment *segment, int slot, size_t bytes);
 
 /* `pid` itself when it is a PE, else a process below it that is one; 0: there is none. */

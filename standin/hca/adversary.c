@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SOFT_HCA_MODE=adversarial: what the rules permit and nobody expects. Steps of the engine are left out at random,
- * so that doorbells are seen late, work comes in odd batches and completions gather; doorbells come twice; and
- * writes are held back as PCI Express permits it:
+/* SOFT_HCA_MODE=adversarial: what the rules permit and nobody expects. Steps of the engine are left
+ * out at random, so that doorbells are seen late, work comes in odd batches and completions gather;
+ * doorbells come twice; and writes are held back as PCI Express permits it:
  *
- *  - A write into memory of IBV_ACCESS_RELAXED_ORDERING is acknowledged and may be placed later, behind later ones. What
- *    its connection does next in strict order places it first: a write into other memory (which passes no write), a
- *    read (which brings what was written), an atomic, a message.
- *  - SOFT_HCA_APART=1, in any mode: memory that others may reach is taken for a GPU's, of which a completion in memory of
- *    the host says nothing. What a read has brought there is held back until the adapter reads there (DUMP, or a read of
- *    another), or writes there.
+ *  - A write into memory of IBV_ACCESS_RELAXED_ORDERING is acknowledged and may be placed later,
+ * behind later ones. What its connection does next in strict order places it first: a write into
+ * other memory (which passes no write), a read (which brings what was written), an atomic, a
+ * message.
+ *  - SOFT_HCA_APART=1, in any mode: memory that others may reach is taken for a GPU's, of which a
+ * completion in memory of the host says nothing. What a read has brought there is held back until
+ * the adapter reads there (DUMP, or a read of another), or writes there.
  *
  * All is placed after 4 ms at most, and before its memory is deregistered. */
 #include "hca.h"
@@ -54,7 +55,8 @@ static bool hold(struct device *d, struct held *h, const void *owner, void *to, 
     return true;
 }
 
-/* adversary_hold: takes the write of that connection over, to be placed later; false: place it now. */
+/* adversary_hold: takes the write of that connection over, to be placed later; false: place it
+ * now. */
 bool adversary_hold(struct device *d, struct held *h, const struct stream *owner, void *to,
                     const void *from, uint32_t bytes)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requester's second half: acknowledgements, data of reads, refusals, and packets that are lost. */
+/* The requester's second half: acknowledgements, data of reads, refusals, and packets that are
+ * lost. */
 #include "hca.h"
 #include "send.h"
 
@@ -27,7 +28,8 @@ static void poison(struct qp *qp, uint16_t from, uint16_t to)
         memset(qp->ring + (size_t)(i & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 0xff, WQE_BLOCK_BYTES);
 }
 
-/* Where completions are collapsed nobody sees another than the last of several that come at once. */
+/* Where completions are collapsed nobody sees another than the last of several that come at
+ * once. */
 void send_retire(struct qp *qp)
 {
     struct flight *f, last = {0};
@@ -129,8 +131,8 @@ static void try_again(struct qp *qp, uint32_t psn)
     narrow(qp);
 }
 
-/* missing_before: the first packet before psn that was answered by data which did not arrive here: what comes for
- * a later packet acknowledges a write, and never a read or atomic. */
+/* missing_before: the first packet before psn that was answered by data which did not arrive here:
+ * what comes for a later packet acknowledges a write, and never a read or atomic. */
 static bool missing_before(struct qp *qp, uint32_t psn, uint32_t *missing)
 {
     if (!qp->reads)
@@ -146,8 +148,8 @@ static bool missing_before(struct qp *qp, uint32_t psn, uint32_t *missing)
     return false;
 }
 
-/* acknowledge_most: something came for a packet behind psn, or for psn: of all before it acknowledges what it can.
- * Returns the first that is not acknowledged. */
+/* acknowledge_most: something came for a packet behind psn, or for psn: of all before it
+ * acknowledges what it can. Returns the first that is not acknowledged. */
 static uint32_t acknowledge_most(struct qp *qp, uint32_t psn)
 {
     uint32_t missing;
@@ -158,8 +160,8 @@ static uint32_t acknowledge_most(struct qp *qp, uint32_t psn)
     return psn;
 }
 
-/* acknowledge_before: something came for the packet psn: all before it has arrived. False: an answer before it was
- * lost, and is asked for again. */
+/* acknowledge_before: something came for the packet psn: all before it has arrived. False: an
+ * answer before it was lost, and is asked for again. */
 static bool acknowledge_before(struct qp *qp, uint32_t psn)
 {
     uint32_t missing = acknowledge_most(qp, psn);
@@ -288,9 +290,9 @@ static void take_data(struct qp *qp, const struct packet *p)
     acknowledge(qp, p->psn);
 }
 
-/* take_late: the answer to a packet that is about to be sent again. All that were sent again before it have arrived; of
- * a read or atomic among them the answer is still to come. A refusal holds when its packet has a request again: the
- * responder will not repeat it. */
+/* take_late: the answer to a packet that is about to be sent again. All that were sent again before
+ * it have arrived; of a read or atomic among them the answer is still to come. A refusal holds when
+ * its packet has a request again: the responder will not repeat it. */
 static void take_late(struct qp *qp, const struct packet *p)
 {
     if (p->kind == PACKET_NAK && p->immediate != REFUSED_RNR && p->immediate != REFUSED_SEQUENCE) {
@@ -356,8 +358,9 @@ bool send_answers(struct link_out *link, struct device *d)
 
 /* --- Lost packets --- */
 
-/* Nothing is lost on the way between two processes, but a responder drops what its queue does not expect. That
- * is certain when all packets were read there and all answers here. Over RoCE nothing is certain. */
+/* Nothing is lost on the way between two processes, but a responder drops what its queue does not
+ * expect. That is certain when all packets were read there and all answers here. Over RoCE nothing
+ * is certain. */
 static bool is_lost(const struct qp *qp)
 {
     struct link_out *link = qp->link;
@@ -370,8 +373,9 @@ static bool is_lost(const struct qp *qp)
     return read >= qp->link_mark && answers == link->answers.own;
 }
 
-/* resend_early: on a wire that loses packets the queue's time, which is for peers that do not answer, is too long to wait
- * for one packet. What is sent before it is over takes none of its tries. */
+/* resend_early: on a wire that loses packets the queue's time, which is for peers that do not
+ * answer, is too long to wait for one packet. What is sent before it is over takes none of its
+ * tries. */
 static void resend_early(struct qp *qp)
 {
     struct device *d = qp->device;

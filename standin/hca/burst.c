@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Short writes, many at a time: what stands in a send queue as plain writes of few bytes goes to the peer as one
- * packet, which is looked up, acknowledged and completed once. Every request is checked as any other (send.c,
- * respond.c); whatever is not plain, or not right, is left to them, and so are all requests of the adversarial
- * mode, which takes each by itself. */
+/* Short writes, many at a time: what stands in a send queue as plain writes of few bytes goes to
+ * the peer as one packet, which is looked up, acknowledged and completed once. Every request is
+ * checked as any other (send.c, respond.c); whatever is not plain, or not right, is left to them,
+ * and so are all requests of the adversarial mode, which takes each by itself. */
 #include "gpu_memory.h"
 #include "hca.h"
 #include "send.h"
@@ -14,8 +14,8 @@ enum {
     HEAD_BYTES = 16,
     BURST_BYTES = 4096, /* of a packet */
     UNITS_BEFORE_DATA = 2,
-    /* Of an inline write of one block: where its data begin, the most of them, and what these take in a packet; as many
-     * have room in the first of their units. */
+    /* Of an inline write of one block: where its data begin, the most of them, and what these take
+     * in a packet; as many have room in the first of their units. */
     SHORT_AT = UNITS_BEFORE_DATA * WQE_UNIT_BYTES + 4,
     SHORT_BYTES = WQE_BLOCK_BYTES - SHORT_AT,
     SHORT_ROOM = 32,
@@ -36,7 +36,8 @@ static uint32_t padded(uint32_t bytes)
 
 /* --- Sending --- */
 
-/* copy_ring: bytes of the request at `taken` from its byte `offset` on; a request may go over the ring's end. */
+/* copy_ring: bytes of the request at `taken` from its byte `offset` on; a request may go over the
+ * ring's end. */
 static void copy_ring(const struct qp *qp, uint32_t offset, void *to, uint32_t bytes)
 {
     uint32_t size = qp->blocks * WQE_BLOCK_BYTES;
@@ -122,9 +123,10 @@ struct burst {
     bool local; /* some of them send nothing */
 };
 
-/* An inline write of few bytes in one block, which most requests are: what of it is to be sent, and whether it asks for a
- * completion. False: it is another. What it says of itself is compared and nothing else, so that where the next one lies
- * does not depend on what is loaded of this one, which may still be on its way from another CPU. */
+/* An inline write of few bytes in one block, which most requests are: what of it is to be sent, and
+ * whether it asks for a completion. False: it is another. What it says of itself is compared and
+ * nothing else, so that where the next one lies does not depend on what is loaded of this one,
+ * which may still be on its way from another CPU. */
 static inline bool read_short(const struct qp *qp, const uint8_t *at, uint16_t index,
                               struct head *head, uint32_t *flags)
 {
@@ -250,8 +252,8 @@ unsigned burst_send(struct qp *qp)
 
 /* --- Carrying out --- */
 
-/* burst_next: the write at byte *at of a packet's data; false behind the last, and where what lies there cannot be
- * one. */
+/* burst_next: the write at byte *at of a packet's data; false behind the last, and where what lies
+ * there cannot be one. */
 bool burst_next(const uint8_t *data, uint32_t bytes, uint32_t *at, struct burst_write *out)
 {
     struct head h;

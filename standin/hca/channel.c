@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion channels and asynchronous events: fixed messages through a pipe, which a program may poll. */
+/* Completion channels and asynchronous events: fixed messages through a pipe, which a program may
+ * poll. */
 #include "hca.h"
 
 #include <fcntl.h>

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection manager: the names of librdmacm for programs that connect their queue pairs by IP addresses
- * (libfabric's provider verbs, rping, perftest with -R). A connection is a TCP connection between the two
- * programs, over which they tell each other what they need to know of the queue pairs, and which says, by its end,
- * that one of them is gone. It speaks to its own kind alone: adapters use datagrams of queue pair 1.
+/* The connection manager: the names of librdmacm for programs that connect their queue pairs by IP
+ * addresses (libfabric's provider verbs, rping, perftest with -R). A connection is a TCP connection
+ * between the two programs, over which they tell each other what they need to know of the queue
+ * pairs, and which says, by its end, that one of them is gone. It speaks to its own kind alone:
+ * adapters use datagrams of queue pair 1.
  *
- * There is no thread. The descriptor of a channel is an epoll instance of the sockets of its identifiers and of
- * a bell for events that did not come by a socket; rdma_get_cm_event() reads them. One lock for all of it. */
+ * There is no thread. The descriptor of a channel is an epoll instance of the sockets of its
+ * identifiers and of a bell for events that did not come by a socket; rdma_get_cm_event() reads
+ * them. One lock for all of it. */
 #ifndef WEFT_HCA_CM_H
 #define WEFT_HCA_CM_H
 
@@ -106,14 +108,15 @@ void cm_watch(struct cm_id *c, uint32_t events);
 /* Tells the program. `said`: the peer's message that goes with it, NULL: none. */
 void cm_tell(struct cm_id *c, enum rdma_cm_event_type what, int status,
              const struct cm_message *said);
-/* Events on their way to the program that are of this identifier go to that channel, NULL: nowhere. How many. */
+/* Events on their way to the program that are of this identifier go to that channel, NULL: nowhere.
+ * How many. */
 unsigned cm_events_move(struct cm_id *c, struct cm_channel *to);
 
 /* Something came by the identifier's socket. */
 void cm_come(struct cm_id *c);
 
-/* For identifiers without a channel of the program's: waits for the event that ends the call just made, whose result
- * was `result`. Without the lock. */
+/* For identifiers without a channel of the program's: waits for the event that ends the call just
+ * made, whose result was `result`. Without the lock. */
 int cm_now(struct cm_id *c, int result);
 
 #endif

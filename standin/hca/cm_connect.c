@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: who asks sends a request, who is asked a reply, then the first says that it is ready; either end says
- * when it has had enough, or its socket does by its end. Queue pairs that belong to identifiers are moved on the way. */
+/* Connections: who asks sends a request, who is asked a reply, then the first says that it is
+ * ready; either end says when it has had enough, or its socket does by its end. Queue pairs that
+ * belong to identifiers are moved on the way. */
 #include "cm.h"
 
 #include <errno.h>

@@ -16,7 +16,8 @@ pthread_cond_t cm_acknowledged = PTHREAD_COND_INITIALIZER;
 
 enum { BELL = 0 }; /* the number of an event of epoll that is no identifier's */
 
-/* Programs end a channel while a thread of theirs waits for it. What such a thread finds is looked for here first. */
+/* Programs end a channel while a thread of theirs waits for it. What such a thread finds is looked
+ * for here first. */
 static struct cm_channel *channels;
 
 static struct cm_channel **place_of(const struct cm_channel *channel)
@@ -155,8 +156,8 @@ static int look(int fd, int timeout_ms)
     return n;
 }
 
-/* Whose channel has ended meanwhile waits for ever, as for a descriptor that is closed: programs (rping) leave such
- * a thread behind when they end, and take an error for a failure. */
+/* Whose channel has ended meanwhile waits for ever, as for a descriptor that is closed: programs
+ * (rping) leave such a thread behind when they end, and take an error for a failure. */
 static _Noreturn void wait_for_ever(void)
 {
     for (;;)
@@ -225,7 +226,8 @@ int cm_now(struct cm_id *c, int result)
     return status ? -1 : 0;
 }
 
-/* For programs that wait for channels by it. There are no sockets of RDMA here, so all are plain descriptors. */
+/* For programs that wait for channels by it. There are no sockets of RDMA here, so all are plain
+ * descriptors. */
 PUBLIC int rpoll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
     return poll(fds, count, timeout_ms);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Identifiers of the connection manager: which address and so which device each has, its queue pair. */
+/* Identifiers of the connection manager: which address and so which device each has, its queue
+ * pair. */
 #include "cm.h"
 
 #include <arpa/inet.h>
@@ -17,7 +18,8 @@ enum { CM_DEVICES = 8 };
 static struct cm_id *ids;
 static uint64_t ids_made;
 
-/* One context of each device for all identifiers, and a protection domain for those that bring none. */
+/* One context of each device for all identifiers, and a protection domain for those that bring
+ * none. */
 static struct ibv_context *contexts[CM_DEVICES];
 static struct ibv_pd *domains[CM_DEVICES];
 
@@ -66,8 +68,8 @@ static uint32_t ipv4_of(const struct sockaddr_storage *address)
     return in.sin_family == AF_INET ? ntohl(in.sin_addr.s_addr) : 0;
 }
 
-/* A device whose address it is. Those that have none of their own reach every HCA of this host, by whatever address.
- * NULL: there is none. */
+/* A device whose address it is. Those that have none of their own reach every HCA of this host, by
+ * whatever address. NULL: there is none. */
 static struct ibv_context *device_at(const struct sockaddr_storage *place, uint32_t *own)
 {
     unsigned n = open_devices();
@@ -220,8 +222,8 @@ PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
 PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
 {
     (void)id, (void)value, (void)bytes;
-    /* Type of service, address reuse, one family alone, time to an acknowledgement: TCP and the software HCA have
-     * their own way with each. */
+    /* Type of service, address reuse, one family alone, time to an acknowledgement: TCP and the
+     * software HCA have their own way with each. */
     if (level == RDMA_OPTION_ID && name <= RDMA_OPTION_ID_ACK_TIMEOUT)
         return 0;
     errno = ENOSYS;

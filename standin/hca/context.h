@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects that programs hold, around those of the HCA. Every public structure lies inside one of these. */
+/* The objects that programs hold, around those of the HCA. Every public structure lies inside one
+ * of these. */
 #ifndef WEFT_HCA_CONTEXT_H
 #define WEFT_HCA_CONTEXT_H
 
@@ -56,7 +57,8 @@ struct hca_srq {
     uint16_t posted;
 };
 
-/* A queue pair of the plain verbs. A request's bookkeeping stands at the index of its first block. */
+/* A queue pair of the plain verbs. A request's bookkeeping stands at the index of its first
+ * block. */
 struct hca_qp {
     union {
         struct ibv_qp qp;
@@ -145,7 +147,8 @@ int device_number(struct ibv_device *device);
 void port_describe(const struct device *d, struct ibv_port_attr *out);
 void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out);
 unsigned gid_count(const struct device *d);
-/* path_refusal: why a queue pair cannot be connected to that address from that GID; NULL: it can. */
+/* path_refusal: why a queue pair cannot be connected to that address from that GID; NULL: it
+ * can. */
 const char *path_refusal(const struct device *d, unsigned gid_index, uint32_t address,
                          uint32_t mtu);
 
@@ -178,8 +181,8 @@ enum {
     MOVE_PATH = 4,
     MOVE_SEND = 8,
 };
-/* qp_move: 0, EINVAL (a transition that does not exist) or ENOMEM. May wait for the peer's process: never
- * under the lock. */
+/* qp_move: 0, EINVAL (a transition that does not exist) or ENOMEM. May wait for the peer's process:
+ * never under the lock. */
 int qp_move(struct qp *qp, const struct qp_move *m, unsigned what);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion queues: entries of 64 bytes as in struct mlx5_cqe64, in a ring or all in entry 0 (collapsed). */
+/* Completion queues: entries of 64 bytes as in struct mlx5_cqe64, in a ring or all in entry 0
+ * (collapsed). */
 #include "hca.h"
 
 #include <infiniband/verbs.h>
@@ -75,8 +76,8 @@ static void put(struct cq *cq, const struct qp *qp, const struct entry *e)
         put_far(cq, at, words, tail);
     else
         memcpy(at, words, 56);
-    /* Pairs with the poller's load of the last byte or word: the rest of the entry, and all that the
-     * completion stands for, is there before. */
+    /* Pairs with the poller's load of the last byte or word: the rest of the entry, and all that
+     * the completion stands for, is there before. */
     if (!cq->far)
         __atomic_store_n((uint64_t *)(at + 56), last, __ATOMIC_RELEASE);
     cq->producer++;
@@ -121,8 +122,9 @@ void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t
     put(cq, qp, &e);
 }
 
-/* cq_notify: sends the event that was asked for, when there is something behind the consumer index that
- * came with the request. The arming word: sequence << 28 | solicited only << 24 | consumer index. */
+/* cq_notify: sends the event that was asked for, when there is something behind the consumer index
+ * that came with the request. The arming word: sequence << 28 | solicited only << 24 | consumer
+ * index. */
 bool cq_notify(struct cq *cq)
 {
     uint32_t word = be32(__atomic_load_n(&cq->record[1], __ATOMIC_ACQUIRE));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices of this process: each is one HCA with one port and one LID of its own, shared by all contexts
- * that are opened on it, with an engine and a door thread while any is open. */
+/* Devices of this process: each is one HCA with one port and one LID of its own, shared by all
+ * contexts that are opened on it, with an engine and a door thread while any is open. */
 #include "gpu_engine.h"
 #include "hca.h"
 
@@ -144,8 +144,8 @@ void device_close(struct device *d)
         destroy(d);
 }
 
-/* A program that ends without closing its devices: the engine must not touch memory that is going away. A child that
- * it has forked has none of the threads. */
+/* A program that ends without closing its devices: the engine must not touch memory that is going
+ * away. A child that it has forked has none of the threads. */
 __attribute__((destructor)) static void stop_all(void)
 {
     for (unsigned i = 0; i < 8; i++)

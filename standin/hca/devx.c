@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands of the device as DevX gives them: buffers in the device's own format, big-endian. Offsets are
- * those of the published interface of the device family, written down here as a table of what is used. */
+/* Commands of the device as DevX gives them: buffers in the device's own format, big-endian.
+ * Offsets are those of the published interface of the device family, written down here as a table
+ * of what is used. */
 #include "context.h"
 #include "gpu_engine.h"
 
@@ -120,7 +121,8 @@ static void set(uint8_t *out, struct field f, uint32_t v)
     memcpy(out + f.at, &w, 4);
 }
 
-/* refuse: the answer's status, and why in the error log. Returns what the public functions return. */
+/* refuse: the answer's status, and why in the error log. Returns what the public functions
+ * return. */
 static int refuse(struct command *c, uint8_t status, const char *why)
 {
     set(c->out, out_status, status);
@@ -355,7 +357,8 @@ static uint8_t log_reads(uint32_t log)
     return (uint8_t)(log > 4 ? MAX_READS : 1u << log);
 }
 
-/* Which of what the peer may do the command sets: from RESET all, later what its mask of optional fields names. */
+/* Which of what the peer may do the command sets: from RESET all, later what its mask of optional
+ * fields names. */
 static uint8_t access_set(const struct command *c, uint32_t opcode)
 {
     static const struct field optional = {0x10, 0, 32};

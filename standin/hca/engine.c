@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: a thread that polls the doorbells, carries out queues, and lies down when there is nothing to do. */
+/* The engine: a thread that polls the doorbells, carries out queues, and lies down when there is
+ * nothing to do. */
 #include "hca.h"
 
 #include <linux/futex.h>
@@ -9,10 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An engine without work first lets others have its CPU: those who wait for it do the same, so that a turn takes no
- * longer than their looks, and whoever gives requests meanwhile gives many. Beside a thread that keeps the CPU for
- * its whole slice that would take milliseconds: then, and when nothing has come for YIELD_NS, it sleeps, from which
- * it is woken before those who spin. A sleep is a timer, which costs more than a look where the CPU is virtual. */
+/* An engine without work first lets others have its CPU: those who wait for it do the same, so that
+ * a turn takes no longer than their looks, and whoever gives requests meanwhile gives many. Beside
+ * a thread that keeps the CPU for its whole slice that would take milliseconds: then, and when
+ * nothing has come for YIELD_NS, it sleeps, from which it is woken before those who spin. A sleep
+ * is a timer, which costs more than a look where the CPU is virtual. */
 enum {
     YIELD_NS = 200 * 1000,
     SLICE_NS = 1500 * 1000,            /* away for so long: somebody computes here */
@@ -115,8 +117,8 @@ bool engine_pass(struct device *d, bool *timed)
     return worked;
 }
 
-/* A doorbell is a plain store, which wakes nobody: the longer nothing came, the longer the engine sleeps. Peers
- * and the plain verbs ring the bell. */
+/* A doorbell is a plain store, which wakes nobody: the longer nothing came, the longer the engine
+ * sleeps. Peers and the plain verbs ring the bell. */
 static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
 {
     uint64_t most = (uint64_t)d->config->idle_us * 1000, sleep = idle_ns / 8;

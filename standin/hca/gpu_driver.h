@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA driver of the process as a table of what the engine on a GPU needs of it. The driver is looked for, not
- * loaded. Functions return 0 or the driver's number of why not. */
+/* The CUDA driver of the process as a table of what the engine on a GPU needs of it. The driver is
+ * looked for, not loaded. Functions return 0 or the driver's number of why not. */
 #ifndef WEFT_HCA_GPU_DRIVER_H
 #define WEFT_HCA_GPU_DRIVER_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that gives queues to the kernel, launches its slices and takes back what it leaves. See gpu_engine.h.
+/* The thread that gives queues to the kernel, launches its slices and takes back what it leaves.
+ * See gpu_engine.h.
  *
- * A queue is the kernel's while qp->by_gpu is set, which only this thread changes, between slices and under the lock.
- * The engine on the CPU does not look at such a queue. */
+ * A queue is the kernel's while qp->by_gpu is set, which only this thread changes, between slices
+ * and under the lock. The engine on the CPU does not look at such a queue. */
 #include "gpu_engine.h"
 #include "gpu_driver.h"
 #include "gpu_memory.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine on a GPU: send queues that lie in GPU memory are carried out there (gpu_kernel.h), in slices of a kernel
- * that one thread launches. What the kernel leaves goes, with its queue, to the engine on the CPU, which reaches the
- * queue through the driver, and comes back when that has done all of it. */
+/* The engine on a GPU: send queues that lie in GPU memory are carried out there (gpu_kernel.h), in
+ * slices of a kernel that one thread launches. What the kernel leaves goes, with its queue, to the
+ * engine on the CPU, which reaches the queue through the driver, and comes back when that has done
+ * all of it. */
 #ifndef WEFT_HCA_GPU_ENGINE_H
 #define WEFT_HCA_GPU_ENGINE_H
 
@@ -16,8 +17,8 @@ bool gpu_engine_start(struct device *d, int gpu);
 bool gpu_engine_open(struct device *d, uint64_t memory, uint64_t bytes);
 void gpu_engine_stop(struct device *d); /* before anything of the device goes */
 
-/* Called without the lock. gpu_engine_pin: the GPU may read the doorbell. gpu_engine_leave: the kernel does not touch
- * the queue any more. gpu_engine_settle: nor memory of keys that are gone. */
+/* Called without the lock. gpu_engine_pin: the GPU may read the doorbell. gpu_engine_leave: the
+ * kernel does not touch the queue any more. gpu_engine_settle: nor memory of keys that are gone. */
 bool gpu_engine_pin(struct device *d, struct uar *uar);
 uint64_t gpu_engine_register(struct device *d); /* for a doorbell, under the lock; 0: none */
 void gpu_engine_leave(struct device *d, struct qp *qp);
@@ -41,7 +42,8 @@ struct gpu_want {
 };
 
 void gpu_keys_clear(struct gpu_keys *keys, const struct gpu_driver *driver);
-/* gpu_keys_add: called without the lock; may wait for the peer's process. False: the kernel cannot use it. */
+/* gpu_keys_add: called without the lock; may wait for the peer's process. False: the kernel cannot
+ * use it. */
 bool gpu_keys_add(struct device *d, struct gpu_keys *keys, const struct gpu_driver *driver, int gpu,
                   const struct gpu_want *want);
 /* gpu_keys_open: memory of another GPU, with the engine's context current. */

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine as a kernel: a block of threads polls the doorbells of its queues, reads requests by whole blocks, checks
- * each as strict mode does, and carries out writes, reads and atomics on memory that its GPU reaches. Whatever else
- * stands in a queue, or is wrong with it, it leaves to the host's engine (gpu_engine.c), with the queue.
+/* The engine as a kernel: a block of threads polls the doorbells of its queues, reads requests by
+ * whole blocks, checks each as strict mode does, and carries out writes, reads and atomics on
+ * memory that its GPU reaches. Whatever else stands in a queue, or is wrong with it, it leaves to
+ * the host's engine (gpu_engine.c), with the queue.
  *
- * The same text for GPUs and for CPUs: gpu_lanes.h of each says what a block of threads is. Everything that others
- * write or read while the kernel runs is read and written around the caches of one multiprocessor.
+ * The same text for GPUs and for CPUs: gpu_lanes.h of each says what a block of threads is.
+ * Everything that others write or read while the kernel runs is read and written around the caches
+ * of one multiprocessor.
  *
- * Order: what a batch of requests stores is visible before its completion and before what comes behind it. Within a
- * batch only writes into memory of relaxed ordering go side by side, as do reads, and atomics on such memory; a request
- * with a fence, and one of another kind than that before it, waits until all before it is visible. */
+ * Order: what a batch of requests stores is visible before its completion and before what comes
+ * behind it. Within a batch only writes into memory of relaxed ordering go side by side, as do
+ * reads, and atomics on such memory; a request with a fence, and one of another kind than that
+ * before it, waits until all before it is visible. */
 #ifndef WEFT_HCA_GPU_KERNEL_H
 #define WEFT_HCA_GPU_KERNEL_H
 
@@ -84,7 +87,8 @@ LANES_FN uint32_t blocks_at(const struct shared *s, uint32_t i)
     return blocks ? blocks : 1;
 }
 
-/* s->begins: whether a request begins there. After each round what 2, 4, 8 … requests lead to is known. */
+/* s->begins: whether a request begins there. After each round what 2, 4, 8 … requests lead to is
+ * known. */
 LANES_FN void find_begins(struct shared *s, uint32_t n)
 {
     for (uint32_t i = lanes_rank(); i < n; i += LANES) {
@@ -238,7 +242,8 @@ LANES_FN int check(const struct shared *s, const struct gpu_queue *q, const stru
     return good;
 }
 
-/* s->bad: the first that is not for here; why stands in its place. A long one ends the batch, or is alone in it. */
+/* s->bad: the first that is not for here; why stands in its place. A long one ends the batch, or is
+ * alone in it. */
 LANES_FN void check_all(struct shared *s, const struct gpu_queue *q, const struct gpu_key *keys)
 {
     for (uint32_t i = lanes_rank(); i < s->end; i += LANES) {

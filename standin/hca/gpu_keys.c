@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys for the kernel. One of this process names memory that the engine's GPU reaches, or is given access to. One of
- * a peer's is asked for: the answer brings the allocation behind it, which is mapped here. Every key is asked for when a
- * request first needs it, and all are forgotten when one of them may have changed (struct device: bell[2]). */
+/* Keys for the kernel. One of this process names memory that the engine's GPU reaches, or is given
+ * access to. One of a peer's is asked for: the answer brings the allocation behind it, which is
+ * mapped here. Every key is asked for when a request first needs it, and all are forgotten when one
+ * of them may have changed (struct device: bell[2]). */
 #include "gpu_driver.h"
 #include "gpu_engine.h"
 
@@ -65,7 +66,8 @@ static bool enter(struct gpu_keys *keys, const struct gpu_key *key)
 
 /* --- Keys of this process --- */
 
-/* Under the lock. `asking`: the queue at the other end, 0: the key is for the queue's own memory. */
+/* Under the lock. `asking`: the queue at the other end, 0: the key is for the queue's own
+ * memory. */
 static bool look_up(struct device *d, uint32_t key, uint32_t number, uint32_t asking,
                     struct mr_entry *out)
 {
@@ -95,7 +97,8 @@ static bool look_up_locking(struct device *d, uint32_t key, uint32_t number, uin
     return found;
 }
 
-/* Memory of another GPU than the engine's: mappings are opened to it, other allocations by their context. */
+/* Memory of another GPU than the engine's: mappings are opened to it, other allocations by their
+ * context. */
 bool gpu_keys_open(const struct gpu_driver *driver, int gpu, uint64_t memory, uint64_t bytes)
 {
     const struct driver_access access = {DRIVER_LOCATION_DEVICE, gpu, DRIVER_READ_WRITE};

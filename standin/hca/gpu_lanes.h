@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine's kernel is written in: on a GPU a block of LANES threads, on a CPU one thread. Loads and stores of
- * memory that others use are relaxed, of the system's scope; lanes_fence() orders them, and with a meeting before it
- * those of all threads of the block. */
+/* What the engine's kernel is written in: on a GPU a block of LANES threads, on a CPU one thread.
+ * Loads and stores of memory that others use are relaxed, of the system's scope; lanes_fence()
+ * orders them, and with a meeting before it those of all threads of the block. */
 #ifndef WEFT_HCA_GPU_LANES_H
 #define WEFT_HCA_GPU_LANES_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_memory.h by the driver's asynchronous copies, on a stream of our own in each GPU's primary context: they
- * wait for no kernel of the program, also for one that waits for them. The driver is the program's, and is only
- * looked for; what it needs is made when memory is registered, since a driver call that makes something may wait
- * for kernels. */
+/* gpu_memory.h by the driver's asynchronous copies, on a stream of our own in each GPU's primary
+ * context: they wait for no kernel of the program, also for one that waits for them. The driver is
+ * the program's, and is only looked for; what it needs is made when memory is registered, since a
+ * driver call that makes something may wait for kernels. */
 #include "gpu_memory.h"
 
 #include <dlfcn.h>
@@ -48,8 +48,9 @@ static const struct {
     {&driver.host_alloc, "cuMemHostAlloc"},
 };
 
-/* A GPU's stream, and pinned memory that its copies go through: the driver makes copies from other memory wait for
- * each other. `used` bytes of it are the sources of copies under way. They live as long as the process. */
+/* A GPU's stream, and pinned memory that its copies go through: the driver makes copies from other
+ * memory wait for each other. `used` bytes of it are the sources of copies under way. They live as
+ * long as the process. */
 static struct lane {
     void *context, *stream;
     uint8_t *stage;

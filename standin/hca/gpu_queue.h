@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine's kernel on a GPU (gpu_kernel.h) and the thread that launches it (gpu_engine.c) share: queues, keys,
- * and how a slice of it ends. Compiles for a CPU and for a GPU. Addresses are numbers: those of the engine's GPU. */
+/* What the engine's kernel on a GPU (gpu_kernel.h) and the thread that launches it (gpu_engine.c)
+ * share: queues, keys, and how a slice of it ends. Compiles for a CPU and for a GPU. Addresses are
+ * numbers: those of the engine's GPU. */
 #ifndef WEFT_HCA_GPU_QUEUE_H
 #define WEFT_HCA_GPU_QUEUE_H
 
@@ -19,7 +20,8 @@ enum gpu_parked {
     GPU_UNUSUAL,   /* the kernel does not carry this out: what is wrong, and what is rare */
 };
 
-/* A key, for requests of a queue (its own number: local keys) or to one (the peer's number: remote keys). */
+/* A key, for requests of a queue (its own number: local keys) or to one (the peer's number: remote
+ * keys). */
 struct gpu_key {
     uint64_t name; /* queue's number << 32 | key; 0: nothing stands here */
     uint64_t address, bytes;
@@ -28,7 +30,8 @@ struct gpu_key {
     uint32_t pad;
 };
 
-/* A send queue as the kernel has it. Indices count blocks, in 16 bits: released <= taken <= producer. */
+/* A send queue as the kernel has it. Indices count blocks, in 16 bits: released <= taken <=
+ * producer. */
 struct gpu_queue {
     uint64_t ring, record, doorbell, completion;
     uint32_t blocks, number, peer, user_index;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects of the HCA and who may touch them. All of a device's objects are changed under its lock;
- * the engine holds the lock for one pass at a time, and whoever wants it says so (device_lock()). */
+/* The objects of the HCA and who may touch them. All of a device's objects are changed under its
+ * lock; the engine holds the lock for one pass at a time, and whoever wants it says so
+ * (device_lock()). */
 #ifndef WEFT_HCA_HCA_H
 #define WEFT_HCA_HCA_H
 
@@ -50,7 +51,8 @@ struct uar {
     uint64_t seen;   /* its value at the engine's last look */
     unsigned queues; /* that name this page */
     struct qp *only; /* the queue, where there is but one */
-    /* For the engine on a GPU: where that reads the register, 0: it does not; and whose turn it is. */
+    /* For the engine on a GPU: where that reads the register, 0: it does not; and whose turn it
+     * is. */
     uint64_t pinned;
     bool registered;
     bool far;     /* the register is in the memory of the engine's GPU */
@@ -145,14 +147,15 @@ struct stream {
     uint32_t qpn, from; /* `from`: an address, see address_of_gid() */
     bool refused;       /* packets behind one that was not accepted are dropped */
     bool acknowledge;   /* that is still to be said: */
-    uint32_t
-        said_last; /* the last packet that an acknowledgement may name: never a read's or an atomic's */
+    uint32_t said_last; /* the last packet that an acknowledgement may name: never a read's or an
+                           atomic's */
     uint32_t expected;
     uint32_t messages; /* completed, in 24 bits */
     bool receiving;    /* a message, into the entry receive_index */
     uint32_t received; /* bytes of it */
     uint16_t receive_index;
-    /* A message of several packets: its kind (PACKET_PAD: none) and, of a write, where the rest goes. */
+    /* A message of several packets: its kind (PACKET_PAD: none) and, of a write, where the rest
+     * goes. */
     uint8_t message;
     uint32_t rkey, rest;
     uint64_t address;
@@ -290,8 +293,8 @@ struct device {
     pthread_t engine, door;
     atomic_bool stop;
     int listener, wake[2];
-    /* In memory that peers map: [0] the bell; [1]: the engine sleeps; [2] counts changes of keys and of what queues
-     * permit. */
+    /* In memory that peers map: [0] the bell; [1]: the engine sleeps; [2] counts changes of keys
+     * and of what queues permit. */
     uint32_t *bell;
     int bell_fd;
 
@@ -356,7 +359,8 @@ uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory
                 uint32_t access); /* 0: the table is full */
 uint32_t mr_first(void);          /* of a device's `key_next` */
 int mr_remove(struct device *d, uint32_t key);
-/* mr_invalidate: a message of the peer ends what the key permits to others; false: no such key of this domain. */
+/* mr_invalidate: a message of the peer ends what the key permits to others; false: no such key of
+ * this domain. */
 bool mr_invalidate(struct device *d, uint32_t key, uint32_t pd);
 const char *mr_refusal_text(enum mr_refusal r);
 
@@ -386,8 +390,8 @@ void qp_fail(struct qp *qp, uint16_t index, uint8_t opcode, uint8_t syndrome, ui
 void qp_list(struct qp *qp); /* the engine visits it from now on */
 struct qp *qp_find(struct device *d, uint32_t qpn);
 bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks);
-/* qp_set_far_ring: the same in GPU memory. qp_fetch: the blocks before `end` that are new. qp_record: a doorbell
- * record, [0] or [1]. False: the CUDA driver refuses. */
+/* qp_set_far_ring: the same in GPU memory. qp_fetch: the blocks before `end` that are new.
+ * qp_record: a doorbell record, [0] or [1]. False: the CUDA driver refuses. */
 bool qp_set_far_ring(struct qp *qp, void *ring, uint32_t blocks);
 bool qp_fetch(struct qp *qp, uint16_t end);
 bool qp_record(struct qp *qp, unsigned which, uint16_t *value);
@@ -451,8 +455,9 @@ bool adversary_hold_apart(struct device *d, uint32_t access, void *to, const voi
 void adversary_place(struct device *d, struct held *h, const struct stream *owner);
 bool adversary_expire(struct device *d, struct held *h);
 
-/* memory.c: the memory that keys name, of the host or of a GPU; `at`, `to` and `from` of it are the program's
- * addresses. A reader in another thread may follow a put. False: the CUDA driver refuses, which is in the log. */
+/* memory.c: the memory that keys name, of the host or of a GPU; `at`, `to` and `from` of it are the
+ * program's addresses. A reader in another thread may follow a put. False: the CUDA driver refuses,
+ * which is in the log. */
 bool memory_put(struct device *d, void *to, const void *from, size_t bytes);
 bool memory_get(struct device *d, void *to, const void *from, size_t bytes);
 bool memory_change(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links to other HCAs. How those of a host find each other: a LID is claimed by binding an abstract UNIX socket of its
- * name, which vanishes with the process; whoever wants to send there connects and passes the memory of two
- * rings, one for requests and one for answers. Each side rings the other's bell, a futex in shared memory. */
+/* Links to other HCAs. How those of a host find each other: a LID is claimed by binding an abstract
+ * UNIX socket of its name, which vanishes with the process; whoever wants to send there connects
+ * and passes the memory of two rings, one for requests and one for answers. Each side rings the
+ * other's bell, a futex in shared memory. */
 #include "gpu_engine.h"
 #include "hca.h"
 
@@ -67,8 +68,8 @@ void link_ring(uint32_t *bell)
 {
     if (!bell)
         return;
-    /* Pairs with the fence of an engine that lies down: either it sees what was published before, or
-     * this sees that it sleeps. */
+    /* Pairs with the fence of an engine that lies down: either it sees what was published before,
+     * or this sees that it sleeps. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&bell[1], __ATOMIC_RELAXED))
         return;
@@ -340,8 +341,8 @@ static struct link_out *find_alive(struct device *d, uint32_t address)
     return l && !atomic_load(&l->dead) ? l : NULL;
 }
 
-/* link_connect: a link to that address. When nobody is there, it is a dead one, in which packets are lost. NULL:
- * no memory. */
+/* link_connect: a link to that address. When nobody is there, it is a dead one, in which packets
+ * are lost. NULL: no memory. */
 struct link_out *link_connect(struct device *d, uint32_t address)
 {
     int fd;

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-/* A store of up to 8 bytes at an address of that alignment is one store, and releases all before: such words are
- * the flags that programs wait for. Of 16 each half is one: packets whose halves both bear their number. */
+/* A store of up to 8 bytes at an address of that alignment is one store, and releases all before:
+ * such words are the flags that programs wait for. Of 16 each half is one: packets whose halves
+ * both bear their number. */
 static void put_word(void *to, const void *from, size_t bytes)
 {
     uintptr_t at = (uintptr_t)to;
@@ -72,8 +73,8 @@ bool memory_settle(struct device *d)
     return gpu_does(d, gpu_memory_settle(), "written", 0, 0);
 }
 
-/* An adapter's atomic on GPU memory is a read and a write: what comes between, of the GPU itself, is lost. One
- * engine carries out all that come to a process. */
+/* An adapter's atomic on GPU memory is a read and a write: what comes between, of the GPU itself,
+ * is lost. One engine carries out all that come to a process. */
 static bool change_far(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
 {
     uint64_t value;

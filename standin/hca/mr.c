@@ -26,8 +26,8 @@ uint32_t mr_first(void)
 uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory, uint64_t bytes,
                 uint32_t access)
 {
-    /* The next free index and not the lowest: a key that was given back stays unknown for long, and its
-     * tag changes besides. */
+    /* The next free index and not the lowest: a key that was given back stays unknown for long, and
+     * its tag changes besides. */
     for (uint32_t tries = 1; tries < MAX_MRS; tries++) {
         uint32_t index = d->key_next++ % (MAX_MRS - 1) + 1;
         struct mr_entry *e = &d->keys.entries[index];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory keys: which bytes a key names, for whom, and for what. A key is an index of 24 bits and a tag of 8
- * that changes whenever the index is given out again, so that a key of memory that was deregistered
- * is refused. The check is free of the C library (see wqe.h). */
+/* Memory keys: which bytes a key names, for whom, and for what. A key is an index of 24 bits and a
+ * tag of 8 that changes whenever the index is given out again, so that a key of memory that was
+ * deregistered is refused. The check is free of the C library (see wqe.h). */
 #ifndef WEFT_HCA_MR_H
 #define WEFT_HCA_MR_H
 
@@ -41,7 +41,8 @@ enum mr_refusal {
     MR_OUT_OF_BOUNDS,
 };
 
-/* mr_find: where address … address + bytes of a key lie in this process; *memory is set when all is fine. */
+/* mr_find: where address … address + bytes of a key lie in this process; *memory is set when all is
+ * fine. */
 WQE_INLINE enum mr_refusal mr_find(const struct mr_table *t, uint32_t key, uint32_t pd,
                                    uint32_t need, uint64_t address, uint64_t bytes,
                                    uint64_t *memory)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doorbell pages, completion queues and moves of queue pairs: what the plain verbs and DevX have in common. */
+/* Doorbell pages, completion queues and moves of queue pairs: what the plain verbs and DevX have in
+ * common. */
 #include "context.h"
 #include "gpu_driver.h"
 #include "gpu_engine.h"
@@ -92,8 +93,8 @@ void cq_remove(struct cq *cq)
     free(cq);
 }
 
-/* The moves of an RC queue pair; from any state to RESET and ERROR besides. A DC target stays in RTR, an
- * initiator has no peer. */
+/* The moves of an RC queue pair; from any state to RESET and ERROR besides. A DC target stays in
+ * RTR, an initiator has no peer. */
 static bool move_exists(const struct qp *qp, unsigned to)
 {
     unsigned from = qp->state;

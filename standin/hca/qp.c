@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs: their numbers, their states, and what becomes of their requests when they fail. The moves between
- * states that a program may ask for are checked by those who read the question (devx.c, verbs_qp.c). */
+/* Queue pairs: their numbers, their states, and what becomes of their requests when they fail. The
+ * moves between states that a program may ask for are checked by those who read the question
+ * (devx.c, verbs_qp.c). */
 #include "hca.h"
 
 #include <infiniband/verbs.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receive queues, of a queue pair's own and shared ones: entries are lists of data segments, published by
- * the doorbell record alone. */
+/* Receive queues, of a queue pair's own and shared ones: entries are lists of data segments,
+ * published by the doorbell record alone. */
 #include "hca.h"
 
 #include <string.h>
@@ -36,7 +36,8 @@ bool receive_take(struct qp *qp, uint16_t *index)
     return true;
 }
 
-/* receive_scatter: bytes of a message from its byte `offset` on, into the entry. Returns a syndrome. */
+/* receive_scatter: bytes of a message from its byte `offset` on, into the entry. Returns a
+ * syndrome. */
 uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const void *data,
                         uint64_t bytes)
 {
@@ -75,7 +76,8 @@ uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const vo
     return bytes ? SYNDROME_LOCAL_LENGTH : SYNDROME_NONE;
 }
 
-/* receive_flush: the queue failed; what was posted to it comes back. Entries of a shared queue stay there. */
+/* receive_flush: the queue failed; what was posted to it comes back. Entries of a shared queue stay
+ * there. */
 void receive_flush(struct qp *qp)
 {
     uint16_t index;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device tells whoever asks at its socket (`weft hca`): itself, its queues, its memory keys and the last
- * lines of its error log, as one JSON object. It is read under the device's lock and sent without it, by the
- * thread that lets visitors in; one who does not read is left after a moment. */
+/* What a device tells whoever asks at its socket (`weft hca`): itself, its queues, its memory keys
+ * and the last lines of its error log, as one JSON object. It is read under the device's lock and
+ * sent without it, by the thread that lets visitors in; one who does not read is left after a
+ * moment. */
 #include "hca.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The responder: carries out what arrives, in this process's own memory, by its own keys, and answers. */
+/* The responder: carries out what arrives, in this process's own memory, by its own keys, and
+ * answers. */
 #include "hca.h"
 
 #include <infiniband/verbs.h>
@@ -43,7 +44,8 @@ static struct packet *answer(struct request *r, uint8_t kind, uint32_t payload)
     return p;
 }
 
-/* refuse: a negative answer. Room for it was seen before (respond_run()). What follows is dropped. */
+/* refuse: a negative answer. Room for it was seen before (respond_run()). What follows is
+ * dropped. */
 static bool refuse(struct request *r, uint8_t syndrome, uint32_t timer)
 {
     struct packet *p = answer(r, PACKET_NAK, 0);
@@ -58,8 +60,8 @@ static bool refuse(struct request *r, uint8_t syndrome, uint32_t timer)
     return true;
 }
 
-/* An acknowledgement that bore the number of a read or atomic would tell the other end that this is complete without
- * its answer. */
+/* An acknowledgement that bore the number of a read or atomic would tell the other end that this is
+ * complete without its answer. */
 static void acknowledge_later(struct request *r)
 {
     if (r->stream->acknowledge)
@@ -99,7 +101,8 @@ static void forget_at(struct link_in *l, unsigned place)
     l->pending_streams[place] = l->pending_streams[l->pending_count];
 }
 
-/* A read's or atomic's answer tells of all before it, so nothing else need. False: that cannot be told. */
+/* A read's or atomic's answer tells of all before it, so nothing else need. False: that cannot be
+ * told. */
 static bool acknowledge_by_answer(struct request *r)
 {
     if (!r->stream->acknowledge || r->packet->psn != r->stream->expected)
@@ -234,7 +237,8 @@ static bool is_relaxed(const struct request *r)
            r->device->keys.entries[index].access & MR_RELAXED_ORDERING;
 }
 
-/* place_before: what comes may pass nothing that its connection, or this process' reads, wrote before. */
+/* place_before: what comes may pass nothing that its connection, or this process' reads, wrote
+ * before. */
 static void place_before(struct request *r)
 {
     adversary_place(r->device, &r->link->held, r->stream);
@@ -246,7 +250,8 @@ static bool run_write(struct request *r)
     const struct packet *p = r->packet;
     struct stream *s = r->stream;
     uint32_t rest = p->flags & PACKET_FIRST ? p->length : s->rest;
-    /* The whole rest of the message must lie in the key's memory before its first byte is written. */
+    /* The whole rest of the message must lie in the key's memory before its first byte is
+     * written. */
     void *to = rest ? reach(r, MR_REMOTE_WRITE, rest) : NULL;
     if (rest && !to)
         return true;
@@ -267,8 +272,8 @@ static bool run_write(struct request *r)
     return immediate ? complete_receive(r, CQE_WRITE_IMMEDIATE, s->received) : done(r);
 }
 
-/* run_writes: short ones in one packet. Those of them that were carried out before are passed over; from one that is
- * refused on nothing is. */
+/* run_writes: short ones in one packet. Those of them that were carried out before are passed over;
+ * from one that is refused on nothing is. */
 static bool run_writes(struct request *r)
 {
     const struct packet *whole = r->packet;
@@ -435,8 +440,8 @@ static bool find_stream(struct request *r)
     return r->stream;
 }
 
-/* in_turn: is this the packet that the stream expects? One that was carried out before is answered again; where
- * one is missing, that is said once. */
+/* in_turn: is this the packet that the stream expects? One that was carried out before is answered
+ * again; where one is missing, that is said once. */
 static bool in_turn(struct request *r)
 {
     struct stream *s = r->stream;
@@ -462,8 +467,8 @@ static bool in_turn(struct request *r)
     return false;
 }
 
-/* fits_message: does the packet go on with the message that was begun, or begin one where none is? Where the rest
- * goes is told by the first packet alone. */
+/* fits_message: does the packet go on with the message that was begun, or begin one where none is?
+ * Where the rest goes is told by the first packet alone. */
 static bool fits_message(struct request *r)
 {
     const struct packet *p = r->packet;
@@ -521,8 +526,9 @@ static bool carry_out(struct request *r)
     }
 }
 
-/* What orders another process' request with this one's own accesses goes through that process, where ThreadSanitizer
- * sees nothing of it: what is done for one, as by a NIC, is nothing that it should look at. Releases still count. */
+/* What orders another process' request with this one's own accesses goes through that process,
+ * where ThreadSanitizer sees nothing of it: what is done for one, as by a NIC, is nothing that it
+ * should look at. Releases still count. */
 #if defined __SANITIZE_THREAD__
 void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);
@@ -563,7 +569,8 @@ static bool run_requests(struct link_in *link, struct device *d)
         if (!carry_out(&r))
             break;
         link->read_offset = 0;
-        /* So that what is done is acknowledged in between, also where requests come as fast as they are carried out. */
+        /* So that what is done is acknowledged in between, also where requests come as fast as they
+         * are carried out. */
         if (p->kind == PACKET_WRITES)
             n += p->length;
         ring_take(&link->requests, p);

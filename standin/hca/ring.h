@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets between the HCAs of two processes: their form, and a ring of them in memory that both map, with one
- * producer and one consumer. Says nothing of what a packet does. */
+/* Packets between the HCAs of two processes: their form, and a ring of them in memory that both
+ * map, with one producer and one consumer. Says nothing of what a packet does. */
 #ifndef WEFT_HCA_RING_H
 #define WEFT_HCA_RING_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RoCE v2 over a plain UDP socket. The socket is not connected and forbids fragments: so the kernel sends every
- * datagram with identification 0, which the packets' check covers. What a queue pair does is decided elsewhere
- * (send.c, respond.c): this takes packets out of the rings of its links, and puts those that come into them. */
+/* RoCE v2 over a plain UDP socket. The socket is not connected and forbids fragments: so the kernel
+ * sends every datagram with identification 0, which the packets' check covers. What a queue pair
+ * does is decided elsewhere (send.c, respond.c): this takes packets out of the rings of its links,
+ * and puts those that come into them. */
 #include "roce.h"
 #include "hca.h"
 #include "roce_capture.h"
@@ -118,7 +119,8 @@ static uint32_t mtu_of(int s, uint32_t address)
     return mtu;
 }
 
-/* open_loopback: an address that goes with the LID, which no other process has, so that it is free but by chance. */
+/* open_loopback: an address that goes with the LID, which no other process has, so that it is free
+ * but by chance. */
 static int open_loopback(uint16_t lid, uint32_t *address)
 {
     enum { TRIES = 16 };
@@ -232,7 +234,8 @@ uint32_t roce_window(const struct qp *qp)
 
 /* --- Sending --- */
 
-/* source_of: where packets of that queue leave from. A port that another process has on this address is not had. */
+/* source_of: where packets of that queue leave from. A port that another process has on this
+ * address is not had. */
 static struct source source_of(struct device *d, uint32_t qpn)
 {
     struct roce *r = d->roce;
@@ -437,7 +440,8 @@ void roce_take(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from
     }
     if (!roce_decode(bytes, n, qp->mtu, &p, &payload, scratch))
         return;
-    /* Packets do not say from which queue they are: from the one that this queue is connected to. */
+    /* Packets do not say from which queue they are: from the one that this queue is connected
+     * to. */
     p.from_qpn = qp->remote_qpn;
     struct roce_peer *peer = qp->link->roce;
     if (p.kind == PACKET_WHO)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Datagrams as IPv4 packets in a pcap file. The header before them is the one that the kernel sends, but for the time
- * to live, and for the UDP checksum, which is left out. */
+/* Datagrams as IPv4 packets in a pcap file. The header before them is the one that the kernel
+ * sends, but for the time to live, and for the UDP checksum, which is left out. */
 #include "roce_capture.h"
 
 #include <errno.h>

@@ -7,7 +7,8 @@
 
 struct roce_capture;
 
-/* roce_capture_open: a file NAME.PID.DEVICE.pcap; NULL: no name, or the file cannot be made, which is said. */
+/* roce_capture_open: a file NAME.PID.DEVICE.pcap; NULL: no name, or the file cannot be made, which
+ * is said. */
 struct roce_capture *roce_capture_open(const char *name, unsigned device);
 void roce_capture_close(struct roce_capture *c);
 void roce_capture_add(struct roce_capture *c, const struct roce_route *route, const uint8_t *bytes,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets of the HCA as datagrams of RoCE v2, and back; the check over them. One table says what each opcode is. */
+/* Packets of the HCA as datagrams of RoCE v2, and back; the check over them. One table says what
+ * each opcode is. */
 #include "roce_format.h"
 
 #include "wqe.h"
@@ -177,8 +178,9 @@ void roce_pseudo_header(const struct roce_route *route, size_t bytes,
     put16(out + 24, (uint32_t)(8 + bytes));
 }
 
-/* check_of: over a datagram of n bytes without its check. What routers change counts as ones: type of service, time
- * to live, both checksums, and the byte of the transport header that tells of congestion. */
+/* check_of: over a datagram of n bytes without its check. What routers change counts as ones: type
+ * of service, time to live, both checksums, and the byte of the transport header that tells of
+ * congestion. */
 static uint32_t check_of(const uint8_t *bytes, size_t n, const struct roce_route *route)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requester: doorbells, taking requests off the ring, and sending them in packets. What comes back is
- * taken in answer.c. */
+/* The requester: doorbells, taking requests off the ring, and sending them in packets. What comes
+ * back is taken in answer.c. */
 #include "send.h"
 #include "hca.h"
 #include "roce_format.h"
@@ -45,19 +45,19 @@ static void ring_bell(struct qp *qp, uint16_t index)
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_RECORD_BEHIND);
         return;
     }
-    /* A later doorbell of the same register may have been overwritten by an earlier one that came late:
-     * the record has both. */
+    /* A later doorbell of the same register may have been overwritten by an earlier one that came
+     * late: the record has both. */
     if ((int16_t)(record - index) > 0)
         index = record;
     if ((int16_t)(index - qp->producer) <= 0)
         return;
     uint16_t used = (uint16_t)(index - qp->released);
     if (used > qp->blocks) {
-        log_error(
-            d,
-            "QP 0x%x: doorbell 0x%x is %u blocks ahead of 0x%x, behind which nothing has completed, "
-            "in a ring of %u: slots were used again before their completion",
-            qp->qpn, index, used, qp->released, qp->blocks);
+        log_error(d,
+                  "QP 0x%x: doorbell 0x%x is %u blocks ahead of 0x%x, behind which nothing has "
+                  "completed, "
+                  "in a ring of %u: slots were used again before their completion",
+                  qp->qpn, index, used, qp->released, qp->blocks);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_OVERRUN);
         return;
     }
@@ -322,9 +322,10 @@ static void fill_kind(const struct wqe *w, struct packet *p, bool last)
     }
 }
 
-/* admitted: how many numbers the next packet may take, 0: none now. There is a bound to what is under way, a low one
- * where packets may be lost. A read that is longer is asked for in parts, one at a time. Their ends do not depend on
- * what was lost: a responder takes no request of which it has executed a part. */
+/* admitted: how many numbers the next packet may take, 0: none now. There is a bound to what is
+ * under way, a low one where packets may be lost. A read that is longer is asked for in parts, one
+ * at a time. Their ends do not depend on what was lost: a responder takes no request of which it
+ * has executed a part. */
 static uint32_t admitted(const struct qp *qp, uint32_t numbers)
 {
     uint32_t under_way = (qp->psn - qp->acked) & 0xffffff, part = roce_window(qp);
@@ -361,7 +362,8 @@ static bool send_packet(struct qp *qp)
         p->length = part;
     uint8_t syndrome = fill_payload(qp, p, payload);
     if (syndrome) {
-        /* What was sent of the message stays without its end; the request is not in flight any more. */
+        /* What was sent of the message stays without its end; the request is not in flight any
+         * more. */
         qp->flight_tail--;
         qp->reads -= atomic;
         qp->busy = qp->begun = false;
@@ -398,8 +400,8 @@ static void run_local(struct qp *qp)
     send_retire(qp);
 }
 
-/* is_understood: atomics with masks and of 4 bytes have a form of RoCE between two HCAs of this kind only. False: that
- * is not known yet, or the other end is of another kind. */
+/* is_understood: atomics with masks and of 4 bytes have a form of RoCE between two HCAs of this
+ * kind only. False: that is not known yet, or the other end is of another kind. */
 static bool is_understood(struct qp *qp)
 {
     const struct wqe_atomic *a = &qp->wqe.atomic;
@@ -421,7 +423,8 @@ static bool is_understood(struct qp *qp)
     return false;
 }
 
-/* start: enters the current request among those in flight. False: something has to happen before. */
+/* start: enters the current request among those in flight. False: something has to happen
+ * before. */
 static bool start(struct qp *qp)
 {
     if (must_wait(qp))
@@ -475,8 +478,8 @@ static void flush(struct qp *qp)
     }
 }
 
-/* send_run: what this queue can do now. False: nothing, and it need not be visited before its next doorbell or
- * answer. */
+/* send_run: what this queue can do now. False: nothing, and it need not be visited before its next
+ * doorbell or answer. */
 bool send_run(struct qp *qp)
 {
     uint64_t bytes = 0;

@@ -27,7 +27,8 @@ static void describe(struct ibv_device *v, unsigned i)
     v->transport_type = IBV_TRANSPORT_IB;
     snprintf(v->name, sizeof v->name, "mlx5_soft%u", i);
     snprintf(v->dev_name, sizeof v->dev_name, "uverbs_soft%u", i);
-    /* There is no such folder: whoever looks there finds nothing, as on a system without the driver. */
+    /* There is no such folder: whoever looks there finds nothing, as on a system without the
+     * driver. */
     snprintf(v->dev_path, sizeof v->dev_path, "/sys/class/infiniband_verbs/uverbs_soft%u", i);
     snprintf(v->ibdev_path, sizeof v->ibdev_path, "/sys/class/infiniband/mlx5_soft%u", i);
 }
@@ -197,8 +198,8 @@ PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port,
     return 0;
 }
 
-/* --- Addresses. GID 0: fe80::0257:48ff:fe00:LID, for HCAs of this host. GID 1, where the device has an IPv4 address
- * of its own: ::ffff:ADDRESS, for those that are reached by RoCE v2 --- */
+/* --- Addresses. GID 0: fe80::0257:48ff:fe00:LID, for HCAs of this host. GID 1, where the device
+ * has an IPv4 address of its own: ::ffff:ADDRESS, for those that are reached by RoCE v2 --- */
 
 void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out)
 {
@@ -240,11 +241,13 @@ const char *path_refusal(const struct device *d, unsigned gid_index, uint32_t ad
 {
     bool ipv4 = address_is_ipv4(address);
     if (!address)
-        return "the peer has no LID, and its GID is none of a software HCA and none of an IPv4 address";
+        return "the peer has no LID, and its GID is none of a software HCA and none of an IPv4 "
+               "address";
     if (d->config->link == LINK_IB)
         return ipv4 ? "an IPv4 address is reached with SOFT_HCA_LINK=roce only" : NULL;
     if (ipv4 && !roce_address(d))
-        return "the peer's GID is an IPv4 address, and this device has none: SOFT_HCA_ADDRESS gives "
+        return "the peer's GID is an IPv4 address, and this device has none: SOFT_HCA_ADDRESS "
+               "gives "
                "it one";
     if (gid_index >= gid_count(d))
         return "no such GID index at this port";
@@ -252,7 +255,8 @@ const char *path_refusal(const struct device *d, unsigned gid_index, uint32_t ad
         return ipv4 ? "the peer's GID is an IPv4 address: the GID index for it is 1, not 0"
                     : "the peer's GID is of an HCA of this host: the GID index for it is 0, not 1";
     if (ipv4 && mtu > roce_mtu(d))
-        return "the path MTU is over the port's active MTU: the interface of SOFT_HCA_ADDRESS carries "
+        return "the path MTU is over the port's active MTU: the interface of SOFT_HCA_ADDRESS "
+               "carries "
                "no longer packets";
     return NULL;
 }

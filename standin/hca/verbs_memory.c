@@ -106,8 +106,8 @@ static struct ibv_mr *add_mr(struct ibv_pd *ibpd, uint64_t memory, uint64_t byte
     return &mr->mr;
 }
 
-/* Of GPU memory, by dma-buf or by its address, which a NIC's driver cannot turn into pages without the GPU's
- * driver. */
+/* Of GPU memory, by dma-buf or by its address, which a NIC's driver cannot turn into pages without
+ * the GPU's driver. */
 static struct ibv_mr *add_gpu_mr(struct ibv_pd *pd, uint64_t memory, uint64_t bytes, uint64_t iova,
                                  int access, enum config_gpu way, bool *is_gpu)
 {
@@ -153,8 +153,8 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
     return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
 
-/* A dma-buf is reached where the program has mapped it already, when that is what the address says, else by
- * mapping it. One of GPU memory says by the address which that is. */
+/* A dma-buf is reached where the program has mapped it already, when that is what the address says,
+ * else by mapping it. One of GPU memory says by the address which that is. */
 PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
                                         uint64_t iova, int fd, int access)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting with the plain verbs: requests are written into the queue's ring in the device's format, and rung for
- * by doorbell record and doorbell, as the provider of a NIC does. */
+/* Posting with the plain verbs: requests are written into the queue's ring in the device's format,
+ * and rung for by doorbell record and doorbell, as the provider of a NIC does. */
 #include "context.h"
 
 #include <errno.h>
@@ -218,7 +218,8 @@ int verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_w
     return e;
 }
 
-/* The list of free entries: `head` is posted next, `tail` is the last of the list and stays free. */
+/* The list of free entries: `head` is posted next, `tail` is the last of the list and stays
+ * free. */
 void srq_free_entry(struct hca_srq *s, uint16_t index)
 {
     pthread_mutex_lock(&s->lock);

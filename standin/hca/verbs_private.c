@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names by which rdma-core's own libraries (providers of other NICs, the connection manager) are bound to
- * libibverbs when they are loaded, which programs linked with them insist on. A provider registers here
- * and is never given a device, so that its other calls cannot come; if one does, it fails. */
+/* Names by which rdma-core's own libraries (providers of other NICs, the connection manager) are
+ * bound to libibverbs when they are loaded, which programs linked with them insist on. A provider
+ * registers here and is never given a device, so that its other calls cannot come; if one does, it
+ * fails. */
 #include "context.h"
 
 #include <errno.h>

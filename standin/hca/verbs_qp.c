@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs and shared receive queues of the plain verbs: their rings are made here, in the device's format. */
+/* Queue pairs and shared receive queues of the plain verbs: their rings are made here, in the
+ * device's format. */
 #include "context.h"
 
 #include <errno.h>

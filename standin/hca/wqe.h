@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The format of a work request (WQE): what a linear copy of one says. Knows nothing of queues, keys or
- * memory, calls no function of the C library and follows no pointer but the one it is given, so that
- * the same text compiles for a CPU and for a GPU. Formats are those of infiniband/mlx5dv.h. */
+/* The format of a work request (WQE): what a linear copy of one says. Knows nothing of queues, keys
+ * or memory, calls no function of the C library and follows no pointer but the one it is given, so
+ * that the same text compiles for a CPU and for a GPU. Formats are those of infiniband/mlx5dv.h. */
 #ifndef WEFT_HCA_WQE_H
 #define WEFT_HCA_WQE_H
 
@@ -108,8 +108,8 @@ WQE_INLINE unsigned wqe_blocks(unsigned units)
     return (units + 3) / 4;
 }
 
-/* wqe_segment_next: the data segment at unit *at of a request of so many units; false behind the last, or when it
- * does not fit, which *fits tells apart. */
+/* wqe_segment_next: the data segment at unit *at of a request of so many units; false behind the
+ * last, or when it does not fit, which *fits tells apart. */
 WQE_INLINE bool wqe_segment_next(const uint32_t *w, unsigned units, unsigned *at,
                                  struct wqe_segment *out, bool *fits)
 {
@@ -147,8 +147,8 @@ WQE_INLINE uint8_t wqe_sum_segments(const uint32_t *w, struct wqe *out)
     return out->length > WQE_MAX_MESSAGE ? SYNDROME_LOCAL_LENGTH : SYNDROME_NONE;
 }
 
-/* The operands stand behind the remote address, at unit `at`. Returns the units taken, 0 for a form that
- * does not exist. */
+/* The operands stand behind the remote address, at unit `at`. Returns the units taken, 0 for a form
+ * that does not exist. */
 WQE_INLINE unsigned wqe_atomic_decode(const uint32_t *w, unsigned at, unsigned units,
                                       const struct wqe *r, struct wqe_atomic *a)
 {
@@ -180,8 +180,8 @@ WQE_INLINE unsigned wqe_atomic_decode(const uint32_t *w, unsigned at, unsigned u
     return 2;
 }
 
-/* wqe_atomic_apply: what v becomes. The mask of a fetch-add marks the last bit of each field that is
- * added for itself: no carry leaves a marked bit. */
+/* wqe_atomic_apply: what v becomes. The mask of a fetch-add marks the last bit of each field that
+ * is added for itself: no carry leaves a marked bit. */
 WQE_INLINE uint64_t wqe_atomic_apply(const struct wqe_atomic *a, uint64_t v)
 {
     uint64_t m = a->operand_mask;
@@ -238,9 +238,9 @@ WQE_INLINE bool wqe_is_local(uint8_t opcode)
     return opcode == WQE_NOP || opcode == WQE_DUMP;
 }
 
-/* wqe_decode: what the linear copy w of a request says, whose control segment out has (wqe_control()) and
- * of which out->units units lie there. dc: the queue is a DC initiator, whose requests carry an address.
- * Returns a syndrome. */
+/* wqe_decode: what the linear copy w of a request says, whose control segment out has
+ * (wqe_control()) and of which out->units units lie there. dc: the queue is a DC initiator, whose
+ * requests carry an address. Returns a syndrome. */
 WQE_INLINE uint8_t wqe_decode(const uint32_t *w, bool dc, struct wqe *out)
 {
     unsigned at = 1, taken;

@@ -164,7 +164,8 @@ void block_give_way(struct lane *lane)
         switch_to(block, lane, next, false);
 }
 
-/* Begins a new count of what the lane polls; whether it has written something since the last one. */
+/* Begins a new count of what the lane polls; whether it has written something since the last
+ * one. */
 static bool begin_polls(struct lane *lane)
 {
     struct weft_simt_lane *self = &lane->self;
@@ -182,8 +183,8 @@ static bool begin_polls(struct lane *lane)
     return wrote;
 }
 
-/* A lane that is alone with its worker has nobody to give way to: while it writes it comes to the worker, which takes
- * further blocks, once in so many times. */
+/* A lane that is alone with its worker has nobody to give way to: while it writes it comes to the
+ * worker, which takes further blocks, once in so many times. */
 static bool goes_on(struct block *block)
 {
     return block->only && block->alive == 1 && ++block->went_on % YIELDS_ALONE;

@@ -262,8 +262,9 @@ void warp_lane_exited(struct warp *warp, struct lane *lane)
 /* ----------------------------------------------------------------------------- active_mask
  *
  * The lanes that stand at the same call when no lane of the warp can go on otherwise: as much
- * convergence as a GPU would show, and never a wait for a lane that is elsewhere. Lanes that have come to a
- * function by different calls are not together on a GPU; here they are told apart by how deep their stacks are. */
+ * convergence as a GPU would show, and never a wait for a lane that is elsewhere. Lanes that have
+ * come to a function by different calls are not together on a GPU; here they are told apart by how
+ * deep their stacks are. */
 
 WEFT_EXPORT uint32_t weft_simt_active_mask(void)
 {

@@ -4,9 +4,9 @@
  * `weft bench`. Knows the operations, not what the command makes of them.
  *
  * PLANT_FAULT=NAME   that operation does its work, and spoils one bit of it
- * PLANT_COSTS=LIST   what operations take by the clock, in ns: "put=250,barrier=1000"; all others take
- *                    none. "spread=10": in repetition r of 1 to 9 each takes 10 * ((r * 4) % 9) more.
- *                    A PE's costs are its number times as much more: twice as much at PE 1 */
+ * PLANT_COSTS=LIST   what operations take by the clock, in ns: "put=250,barrier=1000"; all others
+ * take none. "spread=10": in repetition r of 1 to 9 each takes 10 * ((r * 4) % 9) more. A PE's
+ * costs are its number times as much more: twice as much at PE 1 */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@
 #include "bench/bench.h"
 #include "device/kernels.h"
 
-/* ------------------------------------------------------------------------------------- the clock */
+/* ------------------------------------------------------------------------------------ the clock */
 
 static uint64_t pe;
 
@@ -61,7 +61,8 @@ static uint64_t real_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Between two readings: what the operations between them take; where there are none, the real time. */
+/* Between two readings: what the operations between them take; where there are none, the real
+ * time. */
 uint64_t bench_now_ns(void)
 {
     static uint64_t now, last_real;
@@ -73,7 +74,7 @@ uint64_t bench_now_ns(void)
     return now;
 }
 
-/* ------------------------------------------------------------------------------------- the faults */
+/* ----------------------------------------------------------------------------------- the faults */
 
 static bool faulty(const char *name)
 {
@@ -96,8 +97,8 @@ static weft_status spoil(weft_ctx *ctx, void *dst, size_t bytes, int pe)
     return status ? status : __real_weft_put(ctx, last, &byte, 1, pe);
 }
 
-/* The upper half of a word that others may be changing. What a swap loses by it is random, and so large
- * that it is not by chance what it should be: of a byte it would be in one run of 256. */
+/* The upper half of a word that others may be changing. What a swap loses by it is random, and so
+ * large that it is not by chance what it should be: of a byte it would be in one run of 256. */
 static weft_status stamp(weft_ctx *ctx, void *word, int pe)
 {
     static const uint32_t wrong = 0x5a5a5a5a;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft attach` with known boxes and known times: what is decoded, what is printed for people and for
- * programs, and the sentence that names what is stuck. */
+/* `weft attach` with known boxes and known times: what is decoded, what is printed for people and
+ * for programs, and the sentence that names what is stuck. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,8 @@
 
 #define SECOND 1000000000ull
 
-/* --- text of others ------------------------------------------------------------------------------ */
+/* --- text of others
+ * ------------------------------------------------------------------------------ */
 
 static void text_of_others_is_made_printable(void **state)
 {
@@ -52,7 +53,8 @@ static void text_of_others_is_made_printable(void **state)
     }
 }
 
-/* --- decoding ------------------------------------------------------------------------------------ */
+/* --- decoding
+ * ------------------------------------------------------------------------------------ */
 
 static char *new_box(struct box **box)
 {
@@ -244,7 +246,8 @@ static void what_is_no_box_is_not_present(void **state)
     free(bytes);
 }
 
-/* --- a job made up ------------------------------------------------------------------------------- */
+/* --- a job made up
+ * ------------------------------------------------------------------------------- */
 
 static struct boxes_pe pes[4];
 
@@ -399,7 +402,8 @@ static void states_have_names(void **state)
     }
 }
 
-/* --- what is printed ----------------------------------------------------------------------------- */
+/* --- what is printed
+ * ----------------------------------------------------------------------------- */
 
 static struct boxes_job example(void)
 {
@@ -448,7 +452,8 @@ static void people_read(void **state)
         "    failed: lost\n"
         "    waiting 1.5 s in barrier for PE 1: words of it\n"
         "    kernel words\n"
-        "    proxy: 9 operations carried out, 7 complete; put to PE 1 under way for 0.5 s, at least 3 "
+        "    proxy: 9 operations carried out, 7 complete; put to PE 1 under way for 0.5 s, at "
+        "least 3 "
         "behind it\n"
         "    proxy, ring 2: 5 operations carried out, 5 complete\n"
         "    path p2p: 20 operations, 160 bytes, last: get from PE 1\n"
@@ -457,7 +462,8 @@ static void people_read(void **state)
         "PE ?  not started\n"
         "\nwho waits for whom:\n"
         "    PE 0 --barrier--> PE 1\n"
-        "\n1 of 3 PEs wait, directly or through others, for PE 1 (pid 101), which is not waiting in "
+        "\n1 of 3 PEs wait, directly or through others, for PE 1 (pid 101), which is not waiting "
+        "in "
         "Weft: it computes, or is blocked elsewhere (last operation: sync, collectives done: 0)\n";
     (void)state;
     char *text = printed(print_two);
@@ -499,27 +505,35 @@ static void other_nodes_are_named(void **state)
 static void programs_read(void **state)
 {
     static const char expected[] =
-        "{\n  \"pes\": [\n    {\n      \"pe\": 0,\n      \"pid\": 100,\n      \"node\": 0,\n      \"npes\": 0,\n      \"program\": "
+        "{\n  \"pes\": [\n    {\n      \"pe\": 0,\n      \"pid\": 100,\n      \"node\": 0,\n      "
+        "\"npes\": 0,\n      \"program\": "
         "\"prog\",\n      \"state\": \"running\",\n      \"seconds\": 2.5,\n      \"failure\": "
         "\"lost\",\n      \"waits\": [\n        {\n          \"operation\": \"barrier\",\n"
         "          \"peer\": 1,\n          \"seconds\": 1.5,\n          \"compare\": \">=\",\n"
         "          \"expected\": 5,\n          \"seen\": 4,\n          \"offset\": 64,\n"
         "          \"segment\": \"heap\"\n        }\n      ],\n      \"kernels\": [\n"
         "        \"kernel words\"\n      ],\n      \"proxy\": {\n        \"carried\": 9,\n"
-        "        \"completed\": 7,\n        \"behind\": 3,\n        \"under_way\": \"put to PE 1\",\n"
-        "        \"seconds\": 0.5,\n        \"rings\": [\n          {\n            \"carried\": 9,\n"
+        "        \"completed\": 7,\n        \"behind\": 3,\n        \"under_way\": \"put to PE "
+        "1\",\n"
+        "        \"seconds\": 0.5,\n        \"rings\": [\n          {\n            \"carried\": "
+        "9,\n"
         "            \"completed\": 7,\n            \"behind\": 3,\n"
         "            \"under_way\": \"put to PE 1\",\n            \"seconds\": 0.5,\n"
         "            \"ring\": 0\n          },\n          {\n            \"carried\": 5,\n"
         "            \"completed\": 5,\n            \"behind\": 0,\n"
         "            \"under_way\": \"\",\n            \"seconds\": 0.0,\n"
-        "            \"ring\": 2\n          }\n        ]\n      },\n      \"paths\": {\n        \"p2p\": {\n"
-        "          \"operations\": 20,\n          \"bytes\": 160,\n          \"last\": \"get from PE 1\"\n        }\n      }\n    },\n"
-        "    {\n      \"pe\": 1,\n      \"pid\": 101,\n      \"node\": 0,\n      \"npes\": 0,\n      \"program\": \"prog\",\n"
+        "            \"ring\": 2\n          }\n        ]\n      },\n      \"paths\": {\n        "
+        "\"p2p\": {\n"
+        "          \"operations\": 20,\n          \"bytes\": 160,\n          \"last\": \"get from "
+        "PE 1\"\n        }\n      }\n    },\n"
+        "    {\n      \"pe\": 1,\n      \"pid\": 101,\n      \"node\": 0,\n      \"npes\": 0,\n   "
+        "   \"program\": \"prog\",\n"
         "      \"state\": \"running\",\n      \"seconds\": 2.5,\n      \"failure\": \"\",\n"
-        "      \"waits\": [],\n      \"kernels\": [],\n      \"proxy\": {\n        \"carried\": 0,\n"
+        "      \"waits\": [],\n      \"kernels\": [],\n      \"proxy\": {\n        \"carried\": "
+        "0,\n"
         "        \"completed\": 0,\n        \"behind\": 0,\n        \"under_way\": \"\",\n"
-        "        \"seconds\": 0.0,\n        \"rings\": []\n      },\n      \"paths\": {}\n    }\n  ],\n"
+        "        \"seconds\": 0.0,\n        \"rings\": []\n      },\n      \"paths\": {}\n    }\n "
+        " ],\n"
         "  \"diagnosis\": \"1 of 3 PEs wait, directly or through others, for PE 1 (pid 101), which "
         "is not waiting in Weft: it computes, or is blocked elsewhere (last operation: sync, "
         "collectives done: 0)\"\n}\n";

@@ -444,11 +444,11 @@ static void the_device_is_prepared(void **state)
         n_given = 0;
         bench.device = NULL;
         assert_int_equal(bench_device_prepare(&bench), WEFT_OK);
-        snprintf(
-            expected, sizeof expected,
-            "start the device\nalloc %s %zu, 4096, %x\nalloc %s 4096, 4096, %x\ncreate the stream\n",
-            gpu ? "GPU" : "host", sizeof times_area, WEFT_ALLOC_ZERO, gpu ? "GPU" : "host",
-            WEFT_ALLOC_ZERO);
+        snprintf(expected, sizeof expected,
+                 "start the device\nalloc %s %zu, 4096, %x\nalloc %s 4096, 4096, %x\ncreate the "
+                 "stream\n",
+                 gpu ? "GPU" : "host", sizeof times_area, WEFT_ALLOC_ZERO, gpu ? "GPU" : "host",
+                 WEFT_ALLOC_ZERO);
         expect_log(expected);
         assert_ptr_equal(bench.device->times, times_area);
         assert_ptr_equal(bench.device->flag, words_area);
@@ -748,7 +748,8 @@ static void operations_are_queued(void **state)
         "fill 16 x 64: src 512, 101\nsynchronize\nfill 16 x 64: dst 512, 1\n"
         "synchronize\nbarrier\n" QUEUED(
             "queue get 24 from src of 2 to dst\n") "barrier\nput 8 from own to own of 1\nquiet\n"
-                                                   "check 16 x 64: dst 24 from 0, 102, words+512\nsynchronize\n"
+                                                   "check 16 x 64: dst 24 from 0, 102, "
+                                                   "words+512\nsynchronize\n"
                                                    "get 8 from TIM of 1 to own\n");
     found_wrong = 1;
     expect_device_check(stream_get_check, false, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How `weft bench` writes its figures: units and digits at their ends, whole rows, and the warning under a table. */
+/* How `weft bench` writes its figures: units and digits at their ends, whole rows, and the warning
+ * under a table. */
 #include "bench/bench.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How PEs reach each other, as the black box of a job tells: what is written and decoded again, how many
- * reasons there is room for, and slots that are torn or hostile. */
+/* How PEs reach each other, as the black box of a job tells: what is written and decoded again, how
+ * many reasons there is room for, and slots that are torn or hostile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -188,7 +188,8 @@ static void a_machine_as_metrics(void **state)
     char expected[400];
     snprintf(
         expected, sizeof expected,
-        "weft_machine_info{kernel=\"6.1\\\\x\\\"y???z ~\",driver=\"570\",module=\"\",weft=\"%s\"} 1\n",
+        "weft_machine_info{kernel=\"6.1\\\\x\\\"y???z ~\",driver=\"570\",module=\"\",weft=\"%s\"} "
+        "1\n",
         weft_version());
     assert_string_equal(samples("weft_machine"), expected);
     assert_string_equal(

@@ -299,11 +299,14 @@ static void all_is_printed(void **state)
     assert_int_equal(file_several_point(several, &options, &point, NULL), WEFT_OK);
     assert_string_equal(
         restore(),
-        "      64K      8        3    0      1.00      5.00      2.00      6.00         -      7.00      "
+        "      64K      8        3    0      1.00      5.00      2.00      6.00         -      "
+        "7.00      "
         "4.00         -\n"
-        "      64K      8        3    1     11.00      3.00         -     16.00     13.00         -     "
+        "      64K      8        3    1     11.00      3.00         -     16.00     13.00         "
+        "-     "
         "14.13     18.00\n"
-        "      64K      8        3  all     12.00      6.00         -     12.00         -         -     "
+        "      64K      8        3  all     12.00      6.00         -     12.00         -         "
+        "-     "
         "18.13         -\n");
     options.json = true;
     divert();

@@ -211,15 +211,18 @@ static const char full[] =
 
 static const char poor[] = "{\"device\":\"weft1\",\"pid\":78,\"link\":\"roce\"}";
 
-#define FIRST                                                                                       \
-    "weft0 of process 77 (pro?gram): LID 12, InfiniBand, soft; 2 queues, 5 keys, 21 doorbells, 22 " \
+#define FIRST                                                                                      \
+    "weft0 of process 77 (pro?gram): LID 12, InfiniBand, soft; 2 queues, 5 keys, 21 doorbells, "   \
+    "22 "                                                                                          \
     "requests, 23 errors\n"
-#define QUEUES                                                                                         \
-    "  queue      type state  peer                     posted  completed in flight  received  "        \
-    "errors retries\n"                                                                                 \
-    "  0x12       RC   RTS    lid 3 0x22                    1          2         3         4       5 " \
-    "      6\n"                                                                                        \
-    "  0x13       UD   INIT   -                             0          0         0         0       0 " \
+#define QUEUES                                                                                     \
+    "  queue      type state  peer                     posted  completed in flight  received  "    \
+    "errors retries\n"                                                                             \
+    "  0x12       RC   RTS    lid 3 0x22                    1          2         3         4   "   \
+    "    5 "                                                                                       \
+    "      6\n"                                                                                    \
+    "  0x13       UD   INIT   -                             0          0         0         0   "   \
+    "    0 "                                                                                       \
     "      0\n"
 #define LOG "  ! l3\n  ! l5\n  ! l6\n  ! l7\n  ! l8\n  ! l9\n  ! l?10\n"
 #define KEYS                                                                                       \
@@ -274,12 +277,11 @@ static void adapters_are_printed(void **state)
 static void eight_lines_and_all_keys(void **state)
 {
     sockets_text = LINE("5");
-    adapters[0] = (struct adapter){
-        .lid = 5,
-        .uid = OWN_USER,
-        .answer =
-            "{\"keys_in_all\":1,\"keys\":[{\"key\":1}],\"log\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\","
-            "\"7\",\"8\"]}"};
+    adapters[0] = (struct adapter){.lid = 5,
+                                   .uid = OWN_USER,
+                                   .answer = "{\"keys_in_all\":1,\"keys\":[{\"key\":1}],"
+                                             "\"log\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\","
+                                             "\"7\",\"8\"]}"};
     assert_int_equal(run("--keys", NULL), EXIT_GOOD);
     assert_null(strstr(printed, "more"));
     assert_non_null(strstr(printed, "  ! 1\n"));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of hosts of `weft run`: what names and numbers it takes, and how PEs are dealt out to them. */
+/* The list of hosts of `weft run`: what names and numbers it takes, and how PEs are dealt out to
+ * them. */
 #include "run_hosts.h"
 
 #include <setjmp.h>

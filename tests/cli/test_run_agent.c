@@ -285,7 +285,8 @@ static void the_launcher_has_the_pes_started(void **state)
     put_frame(&agent.up, HOST_FINISH, 0, NULL, 0, -1);
     run_agent_hear(&run, EPOLLIN);
     expect_log(
-        "read 1501\nfind program\nstart program of 15 at 7000 ms\npost to 1501: STARTED 0, 501 502 503\n"
+        "read 1501\nfind program\nstart program of 15 at 7000 ms\npost to 1501: STARTED 0, 501 "
+        "502 503\n"
         "rewatch 1501 in: launcher 0\n");
     assert_true(agent.go && agent.finish);
     assert_int_equal(run.started_ns, 7 * RUN_SECOND_NS);
@@ -401,7 +402,8 @@ static void the_connection_to_the_launcher_ends(void **state)
         run_agent_hear(&run, EPOLLIN);
         snprintf(
             expected, sizeof expected,
-            "read 1501\nkill -603 15\nunwatch 1501\nsay \"the launcher is lost (%s); ending the PEs "
+            "read 1501\nkill -603 15\nunwatch 1501\nsay \"the launcher is lost (%s); ending the "
+            "PEs "
             "of this host\"\n",
             rows[i].why);
         assert_memory_equal(call_log, expected, strlen(expected));

@@ -801,8 +801,14 @@ static void a_job_over_hosts(void **state)
         0,
         "options 1 weft run\n" PREPARED(
             "connect a a, PEs 0 to 1, -1 -1\nconnect me@you@b b, PEs 2 to 4, -1 -1\n"
-            "connect c c, PEs 5 to 8, -1 -1\nstart on hosts at 7000\n") "start standard input\nwait for hosts\nsettle now\nend standard input\n"
-                                                                        "clean up\nstop the guard\nsigprocmask set 14\ndrain output\nclose hosts\n");
+            "connect c c, PEs 5 to 8, -1 -1\nstart on hosts at 7000\n") "start standard "
+                                                                        "input\nwait for "
+                                                                        "hosts\nsettle now\nend "
+                                                                        "standard input\n"
+                                                                        "clean up\nstop the "
+                                                                        "guard\nsigprocmask set "
+                                                                        "14\ndrain output\nclose "
+                                                                        "hosts\n");
     for (int i = 0; i < 2; i++) {
         system_.hosts = 1;
         system_.not_connected = true;

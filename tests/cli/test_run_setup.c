@@ -134,7 +134,8 @@ static void the_setup_is_written(void **state)
     char expected[2000];
     static const char environment[] =
         "env=WEFT_LOG=info\nenv=SHMEM_DEBUG=1\nenv=NVSHMEM_SIZE=2\nenv=OMP_NUM=3\nenv=CUDA_HOME=4\n"
-        "env=FI_PROVIDER=5\nenv=LD_LIBRARY_PATH=6\nenv=WEFT_PEX=8\nenv=OWN=value=2\nenv=TAKEN=taken\n"
+        "env=FI_PROVIDER=5\nenv=LD_LIBRARY_PATH=6\nenv=WEFT_PEX=8\n"
+        "env=OWN=value=2\nenv=TAKEN=taken\n"
         "address=02001234000000000000000000000000\n"
         "address=0a00abcd000000000000000000000000000000000000000000000000\n"
         "word=./program\nword=an argument\nword=\n";

@@ -700,10 +700,12 @@ static void what_fails_is_said(void **state)
         {"open", 1, ENOSPC, "out/pe.5.out: No space left on device", OUTPUT},
         {"open", 2, ENOSPC, "out/pe.5.err: No space left on device", OUTPUT},
         {"pipe2", 0, EMFILE,
-         "a pipe for the output of PE 5: Too many open files; raise the limit of open files (ulimit -n)",
+         "a pipe for the output of PE 5: Too many open files; raise the limit of open files "
+         "(ulimit -n)",
          PREFIX},
         {"pipe2", 1, ENFILE,
-         "a pipe for the output of PE 5: Too many open files in system; raise the limit of open files "
+         "a pipe for the output of PE 5: Too many open files in system; raise the limit of open "
+         "files "
          "(ulimit -n)",
          PREFIX},
         {"clone", 0, EMFILE,
@@ -715,7 +717,8 @@ static void what_fails_is_said(void **state)
         {"fcntl", 0, EBADF, "starting PE 5: passing it the launcher's socket: Bad file descriptor",
          PLAIN},
         {"sched_setaffinity", 0, EPERM,
-         "starting PE 5: binding it to its CPUs (--bind=none does without): Operation not permitted",
+         "starting PE 5: binding it to its CPUs (--bind=none does without): Operation not "
+         "permitted",
          BOUND},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

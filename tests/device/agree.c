@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking mode of device code (WEFT_CHECK=1): the last member calls a collective otherwise than the rest, or all give what
- * cannot be. All are told so, before anything is moved, in words that name who and what.
- *     device_agree CASE thread|warp|block|grid|blocks      one difference
- *     device_agree nothing FORM                            what is alike, in place and apart, is done */
+/* Checking mode of device code (WEFT_CHECK=1): the last member calls a collective otherwise than
+ * the rest, or all give what cannot be. All are told so, before anything is moved, in words that
+ * name who and what. device_agree CASE thread|warp|block|grid|blocks      one difference
+ *     device_agree nothing FORM                            what is alike, in place and apart, is
+ * done */
 #define WEFT_DEVICE_CHECK
 #define WEFT_KERNEL_THREADS 64
 #include "device_test.h"
@@ -205,7 +206,8 @@ static const struct {
 } rows[CASES] = {DIFFERENCES(ROW, thread, 0)};
 static const char *const forms[FORMS] = {"thread", "warp", "block", "grid", "blocks"};
 
-/* The end of a PE would be told to others in place of the difference, so all stay until all have been told. */
+/* The end of a PE would be told to others in place of the difference, so all stay until all have
+ * been told. */
 static void end_together(_Atomic int *told)
 {
     fflush(NULL);

@@ -2,7 +2,8 @@
 /* Atomics of every name, width and kind, by all threads of all PEs on variables of PE 0. */
 #include "device_test.h"
 
-/* One thread of GUARDED takes the lock: each tries until it has it, so tries grow with the square. */
+/* One thread of GUARDED takes the lock: each tries until it has it, so tries grow with the
+ * square. */
 enum { BLOCKS = 3, THREADS = 64, GUARDED = 8 };
 
 #define WIDTHS(X) X(32) X(64)
@@ -74,7 +75,8 @@ WEFT_KERNEL(work, (struct board *, b), (uint64_t, total))
     COUNT_FAULT(weft_thread_atomic_fetch_add_f64(&b->fetched_f64, 1, 0) < (double)total);
 }
 
-/* One thread on a word of its own: what compare-and-swap says and leaves, and the word beside it. */
+/* One thread on a word of its own: what compare-and-swap says and leaves, and the word beside
+ * it. */
 #define COMPARE_SWAP(W)                                                                            \
     do {                                                                                           \
         const uint##W##_t high = (uint##W##_t)1 << (W - 1);                                        \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers without direct addresses: a carrier of this test's own, in the list where a proxy and queues
- * of a NIC will be, gets every operation once, with what its caller gave, and does it by the host's
- * addresses; without a carrier every operation says which path the peer has, and changes nothing.
- * The state of this translation unit is changed by hand, so it runs on simt alone. */
+/* Peers without direct addresses: a carrier of this test's own, in the list where a proxy and
+ * queues of a NIC will be, gets every operation once, with what its caller gave, and does it by the
+ * host's addresses; without a carrier every operation says which path the peer has, and changes
+ * nothing. The state of this translation unit is changed by hand, so it runs on simt alone. */
 #define WEFT_DEV_CARRIERS(X) X(NOTING, noting)
 #include "device_test.h"
 
@@ -213,8 +213,8 @@ static void carried_by_the_list(void)
     CHECK(memcmp(here + 2048, here, 100) == 0);
     for (int i = 0; i < 5; i++)
         CHECK(memcmp(here + 2304 + 4 * i, here + 8 * i, 4) == 0);
-    /* One request for each call, whatever the scope, but for packets: one for each 8 bytes. Order is asked
-     * by each thread that orders. */
+    /* One request for each call, whatever the scope, but for packets: one for each 8 bytes. Order
+     * is asked by each thread that orders. */
     CHECK(noted.requests == 31 && noted.fences == 1 && noted.quiets == 64);
     int puts = 0, later = 0;
     for (int i = 0; i < noted.requests; i++) {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of collectives (src/gpu/coll_kernels.cu) on their own: the members of two teams are grids on streams of
- * one process, which meet on one GPU or on the executor of CPU threads, with blocks of many threads, so that every
- * exchange of data happens between threads that a litmus test, or ThreadSanitizer, can look at.
+/* The kernels of collectives (src/gpu/coll_kernels.cu) on their own: the members of two teams are
+ * grids on streams of one process, which meet on one GPU or on the executor of CPU threads, with
+ * blocks of many threads, so that every exchange of data happens between threads that a litmus
+ * test, or ThreadSanitizer, can look at.
  *
  *     device_coll_rounds [SEED [ROUNDS]]
  *
- * draws rounds of every kernel, size, flow and number of blocks, in both teams side by side, one member late at times,
- * and compares every byte of every destination, also those around it, with what was to come. A round's sources are
- * filled again as soon as the round allows it, and destinations are written by their owner just before: so an entry or an
- * end that comes too early shows.
+ * draws rounds of every kernel, size, flow and number of blocks, in both teams side by side, one
+ * member late at times, and compares every byte of every destination, also those around it, with
+ * what was to come. A round's sources are filled again as soon as the round allows it, and
+ * destinations are written by their owner just before: so an entry or an end that comes too early
+ * shows.
  *
- * Compiled with COLL_REMOVED, one part of the order is missing, and the program passes when that was seen to break and
- * is skipped (77) when this machine shows none:
- *   fence     before the flags that say that stores have arrived
- *   acquire   of the loads of flags
- *   here      direct stores do not wait until destinations are ready
- *   slots     packets do not wait until slots have been read
- *   meet      the threads of a block do not meet before one says that all have stored
- *   half      of a packet only the first half's number is looked at
- *   release   the meeting of streams (weft_kernel_barrier) tells by relaxed stores that a member has come
- *   line      lanes store a line's number whether the others have stored their payload or not */
+ * Compiled with COLL_REMOVED, one part of the order is missing, and the program passes when that
+ * was seen to break and is skipped (77) when this machine shows none: fence     before the flags
+ * that say that stores have arrived acquire   of the loads of flags here      direct stores do not
+ * wait until destinations are ready slots     packets do not wait until slots have been read meet
+ * the threads of a block do not meet before one says that all have stored half      of a packet
+ * only the first half's number is looked at release   the meeting of streams (weft_kernel_barrier)
+ * tells by relaxed stores that a member has come line      lanes store a line's number whether the
+ * others have stored their payload or not */
 #define WEFT_KERNEL_THREADS 256
 #include "device_test.h"
 
@@ -69,9 +69,10 @@ WEFT_DEVICE void store_late(void *p, struct weft_dev_vec16 v)
 
 #include "gpu/coll_round.h"
 
-/* ThreadSanitizer knows nothing of three orders that need no instruction on a GPU: what a stream did before a kernel
- * is done when the kernel begins to say `here`, or to send an offer; stores whose address comes from an offer are
- * behind its load; and what a thread has loaded and used has been loaded when it says `done`. */
+/* ThreadSanitizer knows nothing of three orders that need no instruction on a GPU: what a stream
+ * did before a kernel is done when the kernel begins to say `here`, or to send an offer; stores
+ * whose address comes from an offer are behind its load; and what a thread has loaded and used has
+ * been loaded when it says `done`. */
 #if WEFT_TARGET_SIMT && WEFT_SIMT_TSAN
 #include <sanitizer/tsan_interface.h>
 #define DONE_BEFORE(p)    __tsan_release((void *)(uintptr_t)(p))
@@ -358,7 +359,8 @@ static int takes(const struct plan *p)
     return p->bytes <= payload;
 }
 
-/* Half of the rounds are as the one before in kind: a root that sends on and on must not overrun who is late. */
+/* Half of the rounds are as the one before in kind: a root that sends on and on must not overrun
+ * who is late. */
 static struct plan draw_plan(const struct plan *last, int members, uint64_t number, int gpu)
 {
     struct plan p = {.members = members, .number = number};

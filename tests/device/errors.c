@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong in device code: an address in no segment, a range past the end, no such PE, no such
- * team, a wait that runs out. Void operations make the job fail, at the host's next call, with a
- * sentence that names operation, block, thread and address; a wait returns its status and leaves a
- * record; a wait that is slow shows itself while the kernel still runs. One case per run. */
+/* What goes wrong in device code: an address in no segment, a range past the end, no such PE, no
+ * such team, a wait that runs out. Void operations make the job fail, at the host's next call, with
+ * a sentence that names operation, block, thread and address; a wait returns its status and leaves
+ * a record; a wait that is slow shows itself while the kernel still runs. One case per run. */
 #include "device_test.h"
 
 WEFT_KERNEL(put_to, (void *, dst), (uint64_t *, src), (size_t, bytes), (int, pe), (int, scope))
@@ -149,8 +149,8 @@ static void past_end(void)
     host_sees(WEFT_ERR_RANGE, "put", "past the end");
 }
 
-/* Up to the last byte all is well; one byte more is told, and so is a last element outside. The window of a
- * GPU's heap has more addresses than memory, so there its end cannot be touched. */
+/* Up to the last byte all is well; one byte more is told, and so is a last element outside. The
+ * window of a GPU's heap has more addresses than memory, so there its end cannot be touched. */
 static void one_past_end(void)
 {
     if (weft_target_get() != WEFT_CUDA) {
@@ -225,7 +225,8 @@ static void wait_expires(void)
     exit(0);
 }
 
-/* The host finds the job at fault while a kernel waits: it does not wait on, for the 60 s of its limit. */
+/* The host finds the job at fault while a kernel waits: it does not wait on, for the 60 s of its
+ * limit. */
 static void wait_ends_with_the_job(void)
 {
     weft_stream stream;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions, waits and tests at the ends of every type: smallest, largest, negative, high bit, signed
- * zeros and infinities, against the C compiler's own arithmetic in that type; reductions at sizes
- * around a packet, a unit and a slot of the packet room; rounds where packet numbers come again. */
+/* Reductions, waits and tests at the ends of every type: smallest, largest, negative, high bit,
+ * signed zeros and infinities, against the C compiler's own arithmetic in that type; reductions at
+ * sizes around a packet, a unit and a slot of the packet room; rounds where packet numbers come
+ * again. */
 #include "device_test.h"
 
 enum { MOST = 9000, VALUES = 8 };
@@ -229,9 +230,9 @@ static void every_size(weft_team *team)
                     reduce_one(team, t, WEFT_MAX, (int)i % 3, all, bytes[i], in_place);
 }
 
-/* Rounds in which packet numbers come again, as they do after 2^30: from one renewal of the slots to
- * the next, with the rounds between left out. Every other time much is sent at first, and then so
- * little that only the renewal overwrites it before its number comes again. */
+/* Rounds in which packet numbers come again, as they do after 2^30: from one renewal of the slots
+ * to the next, with the rounds between left out. Every other time much is sent at first, and then
+ * so little that only the renewal overwrites it before its number comes again. */
 static void numbers_again(weft_team *team)
 {
     for (uint64_t i = 1; i <= 9; i++) {

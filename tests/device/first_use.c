@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quiet at the first use of a queue of path gda (finding A3). The test itself reserves the first block of the queue and
- * holds it back, as a thread that is preempted there does. What others put behind it must be waited for by their quiet, so
- * the queue counts as used as soon as one of those puts has returned. WEFT_GDA_QUEUES=1: all blocks share one queue. */
+/* Quiet at the first use of a queue of path gda (finding A3). The test itself reserves the first
+ * block of the queue and holds it back, as a thread that is preempted there does. What others put
+ * behind it must be waited for by their quiet, so the queue counts as used as soon as one of those
+ * puts has returned. WEFT_GDA_QUEUES=1: all blocks share one queue. */
 #include "device_test.h"
 
 #include <unistd.h>

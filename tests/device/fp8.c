@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FP8 of the reductions: all 256 values of both types are what their definition says and come back from binary32;
- * every middle of two neighbours, and what lies next to it on either side, goes where round to nearest even says; what
- * is too large, infinity and NaN. Against arithmetic in binary64. */
+/* FP8 of the reductions: all 256 values of both types are what their definition says and come back
+ * from binary32; every middle of two neighbours, and what lies next to it on either side, goes
+ * where round to nearest even says; what is too large, infinity and NaN. Against arithmetic in
+ * binary64. */
 #include <weft/device/narrow.h>
 
 #include <math.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives that several blocks of a kernel share, byte by byte against what the host computes:
- *   grid                every operation at sizes around its edges, by one and several blocks, over three teams
- *   grid rounds         many in one kernel, mixed with a block's own, their results in the next one's sources
- *   grid expires        a PE does not call: the others are told who, and of what
- *   grid slow           a PE calls after the other, each within the limit of waits, all of them not within twice that
- *   grid absent         a block does not call, or cannot, since it is not resident: the others are told how many came
- *   grid too_many       more blocks are named than the grid has */
+ *   grid                every operation at sizes around its edges, by one and several blocks, over
+ * three teams grid rounds         many in one kernel, mixed with a block's own, their results in
+ * the next one's sources grid expires        a PE does not call: the others are told who, and of
+ * what grid slow           a PE calls after the other, each within the limit of waits, all of them
+ * not within twice that grid absent         a block does not call, or cannot, since it is not
+ * resident: the others are told how many came grid too_many       more blocks are named than the
+ * grid has */
 #include "device_test.h"
 #include "members.h"
 
@@ -75,8 +76,9 @@ WEFT_KERNEL(share, (enum what, what), (unsigned, blocks), (int, team), (char *, 
         result[weft_dev_block_rank()] = status;
 }
 
-/* Each round: all blocks fill the source, which is exchanged; every block checks all of what has come. A block's own
- * collective in between, and by turns all blocks and some, since all of them use the same counts. */
+/* Each round: all blocks fill the source, which is exchanged; every block checks all of what has
+ * come. A block's own collective in between, and by turns all blocks and some, since all of them
+ * use the same counts. */
 WEFT_KERNEL(rounds, (int, team), (uint64_t *, dst), (uint64_t *, src), (uint64_t *, alone),
             (int, each), (int, last), (int *, result))
 {
@@ -218,7 +220,8 @@ static void one(const struct members *m, const struct call *c)
         if (seen[GUARD + i] != wanted[i]) {
             fprintf(
                 stderr,
-                "PE %d of %d: operation %d of %zu, root %d, type %d, %u of %u blocks: byte %zu is %#x, not %#x\n",
+                "PE %d of %d: operation %d of %zu, root %d, type %d, %u of %u blocks: byte %zu is "
+                "%#x, not %#x\n",
                 me, m->n, (int)c->what, c->count, c->root, (int)c->type, c->blocks, c->grid, i,
                 seen[GUARD + i], wanted[i]);
             exit(1);
@@ -325,7 +328,8 @@ static void told(void)
     _exit(0);
 }
 
-/* Finding A22. Blocks of one thread wait for one member after the other; so long the others wait for the last block. */
+/* Finding A22. Blocks of one thread wait for one member after the other; so long the others wait
+ * for the last block. */
 static void slow(void)
 {
     for (int i = 0; i < me; i++)

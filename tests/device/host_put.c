@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host puts with a signal is whole when a kernel sees the signal, and the host sees what the kernel answers,
- * whatever way such small transfers take: each PE's host puts runs of words to the next PE, whose kernel compares them
- * all before it answers. Some rounds go as a put, a fence and a value. */
+/* What the host puts with a signal is whole when a kernel sees the signal, and the host sees what
+ * the kernel answers, whatever way such small transfers take: each PE's host puts runs of words to
+ * the next PE, whose kernel compares them all before it answers. Some rounds go as a put, a fence
+ * and a value. */
 #include "device_test.h"
 
 enum { ROUNDS = 6000, MOST_WORDS = 160 };

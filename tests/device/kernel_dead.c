@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE is killed while kernels of the others wait for a signal from it, and their hosts for those kernels and in no other
- * call: the kernels end, and the hosts are told which PE it was. Each prints its process, and then what it was told and how
- * long after the death; told_dead.sh judges. */
+/* A PE is killed while kernels of the others wait for a signal from it, and their hosts for those
+ * kernels and in no other call: the kernels end, and the hosts are told which PE it was. Each
+ * prints its process, and then what it was told and how long after the death; told_dead.sh
+ * judges. */
 #include "device_test.h"
 
 enum { BLOCKS = 3, ROUNDS = 7 };

@@ -113,8 +113,8 @@ WEFT_KERNEL(message, (enum litmus, which), (int, removed), (uint64_t *, data), (
     }
 }
 
-/* barrier: everyone stores to the next PE, meets, and looks. sync: everyone stores to itself, meets,
- * and the next one looks. */
+/* barrier: everyone stores to the next PE, meets, and looks. sync: everyone stores to itself,
+ * meets, and the next one looks. */
 WEFT_KERNEL(meetings, (enum litmus, which), (int, removed), (uint64_t *, data), (struct flags *, f),
             (uint64_t, rounds), (int, next))
 {
@@ -228,8 +228,8 @@ WEFT_DEVICE float rooted_value(uint64_t round, int from, unsigned i)
                                              r.to)                                                 \
          : weft_##scope##_reduce_to(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, WEFT_SUM, r.to))
 
-/* One block. The source is filled again as soon as a call returns, and one PE is late at times: a root must not be overrun, nor
- * may anybody who is in an earlier round. */
+/* One block. The source is filled again as soon as a call returns, and one PE is late at times: a
+ * root must not be overrun, nor may anybody who is in an earlier round. */
 WEFT_KERNEL(rooted, (float *, dst), (float *, all), (float *, src), (struct flags *, f),
             (uint64_t, rounds))
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The own PE's memory that is not symmetric: every operation reaches it at the address as it stands,
- * in every scope and at every alignment, and touches no byte beside it. */
+/* The own PE's memory that is not symmetric: every operation reaches it at the address as it
+ * stands, in every scope and at every alignment, and touches no byte beside it. */
 #include "device_test.h"
 
 enum { BYTES = 512, EDGE = 0x5a };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put_signal_nbi of device code over path gda gives data and signal to the queue and returns, whatever the peer does
- * (finding A6): PE 1 is stopped while PE 0 gives, and goes on when PE 0's kernel has ended. Quiet then completes them, and no
- * signal has come before its data. Data and signal are one reservation of two blocks. */
+/* put_signal_nbi of device code over path gda gives data and signal to the queue and returns,
+ * whatever the peer does (finding A6): PE 1 is stopped while PE 0 gives, and goes on when PE 0's
+ * kernel has ended. Quiet then completes them, and no signal has come before its data. Data and
+ * signal are one reservation of two blocks. */
 #include "device_test.h"
 
 #include <signal.h>

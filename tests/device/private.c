@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Local sides that only a thread or its block sees, a stack and shared memory: every operation on a peer
- * takes and gives them, at odd addresses and of sizes that are no multiple of a word, and touches no byte
- * beside. Over a path that device code does not reach, what carries it must not be given their addresses. */
+/* Local sides that only a thread or its block sees, a stack and shared memory: every operation on a
+ * peer takes and gives them, at odd addresses and of sizes that are no multiple of a word, and
+ * touches no byte beside. Over a path that device code does not reach, what carries it must not be
+ * given their addresses. */
 #include "device_test.h"
 
 enum { ROOM = 512, SHARED = 128, GUARD = 0xd7 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions of real and complex numbers by device code, in every scope: every operation on every type, averages, scaled
- * and weighted sums, to all, to each and to a root, and the types of 16 and 8 bits, as packets and as slices, whole vectors and not, bit for bit against the serial
- * reference that the tests of the host and of streams have. */
+/* Reductions of real and complex numbers by device code, in every scope: every operation on every
+ * type, averages, scaled and weighted sums, to all, to each and to a root, and the types of 16 and
+ * 8 bits, as packets and as slices, whole vectors and not, bit for bit against the serial reference
+ * that the tests of the host and of streams have. */
 #include "device_test.h"
 
 #if WEFT_HOST_CODE
@@ -121,7 +122,8 @@ static void everything(weft_team *team)
             }
 }
 
-/* Weighted sums around the most bytes that packets take, whose slots the factor shares, and others around their edges. */
+/* Weighted sums around the most bytes that packets take, whose slots the factor shares, and others
+ * around their edges. */
 static void weighted_edges(weft_team *team)
 {
     static const weft_type types[] = {WEFT_FLOAT, WEFT_BFLOAT16, WEFT_FP8_E5M2, WEFT_DOUBLE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put, get, their nbi forms and iput, iget in every scope: every pair of alignments of the two sides
- * at sizes around the edges of the copy loops, every byte compared, nothing else touched. p and g of
- * every width. */
+/* put, get, their nbi forms and iput, iget in every scope: every pair of alignments of the two
+ * sides at sizes around the edges of the copy loops, every byte compared, nothing else touched. p
+ * and g of every width. */
 #include "device_test.h"
 
 enum { PUT, PUT_NBI, GET, GET_NBI, CALLS };

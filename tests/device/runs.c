@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single values that the lanes of a warp give together: each arrives where it belongs, of every width,
- * at odd places, in partly full warps, forwards and backwards, toward several PEs and several to one
- * place, and nothing beside them is touched. Where device code does not reach the peer, neighbours go as
- * one request: the black box counts them. On a GPU, where nobody promises which lanes are together, that
- * count is only told. */
+/* Single values that the lanes of a warp give together: each arrives where it belongs, of every
+ * width, at odd places, in partly full warps, forwards and backwards, toward several PEs and
+ * several to one place, and nothing beside them is touched. Where device code does not reach the
+ * peer, neighbours go as one request: the black box counts them. On a GPU, where nobody promises
+ * which lanes are together, that count is only told. */
 #include "device_test.h"
 
 enum { LANES = 32, PAGE = 4096, ROOM = 4 * PAGE, GUARD = 0xd7 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fault of device code is told by the next host call, whichever it is: each entry of the API alone,
- * in a process and job of its own, behind a kernel that puts to a PE that does not exist. With
- * `healthy` as argument no kernel runs, and every call must succeed: else the others prove nothing. */
+/* A fault of device code is told by the next host call, whichever it is: each entry of the API
+ * alone, in a process and job of its own, behind a kernel that puts to a PE that does not exist.
+ * With `healthy` as argument no kernel runs, and every call must succeed: else the others prove
+ * nothing. */
 #include "device_test.h"
 
 WEFT_KERNEL(put_to_nobody, (uint64_t *, dst))

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of device code whose blocks differ in size or have gaps, by thread, warp, block and the blocks of a grid,
- * byte by byte against what plain loops of the host say:
- *   sized               sizes around the edges, any alignment, over three teams
- *   sized rounds [N]    many in one kernel, drawn at random, mixed with others, a member late at times, and a destination used
- *                       again as soon as it may be
- *   sized collect_range, alltoallv_range, alltoallv_room, alltoalls_argument
- *                       what is refused: the sentence decides */
+/* Collectives of device code whose blocks differ in size or have gaps, by thread, warp, block and
+ * the blocks of a grid, byte by byte against what plain loops of the host say: sized sizes around
+ * the edges, any alignment, over three teams sized rounds [N]    many in one kernel, drawn at
+ * random, mixed with others, a member late at times, and a destination used again as soon as it may
+ * be sized collect_range, alltoallv_range, alltoallv_room, alltoalls_argument what is refused: the
+ * sentence decides */
 #define WEFT_KERNEL_THREADS 128
 #include "device_test.h"
 #include "members.h"
@@ -119,7 +118,8 @@ WEFT_DEVICE uint32_t wanted(const struct round *r, int what, uint32_t at)
         return (int)from < r->n && inside < size_of(r, (int)from, r->me)
                    ? said_byte(r, (int)from, (uint32_t)r->me * STRIDE + inside)
                    : UNTOUCHED;
-    case D_ALLTOALLS: { /* 11 elements a pair: every third byte place here from every second there */
+    case D_ALLTOALLS: { /* 11 elements a pair: every third byte place here from every second
+                         * there */
         uint32_t place = at / element, k = place / 3;
         if (place % 3 || k >= 11 * (uint32_t)r->n)
             return UNTOUCHED;
@@ -178,7 +178,8 @@ WEFT_DEVICE int drawn_by(enum form form, int what, const struct round *r, struct
 #undef OTHER
 }
 
-/* All threads that there are write sources and look at destinations; the blocks meet in the grid form's own way. */
+/* All threads that there are write sources and look at destinations; the blocks meet in the grid
+ * form's own way. */
 WEFT_DEVICE int together(enum form form, int team)
 {
     weft_dev_sync_block();
@@ -261,8 +262,8 @@ WEFT_KERNEL(set_rounds, (int, team), (uint64_t, number))
         weft_dev_own_area(&g)->packets = number;
 }
 
-/* Whole numbers that are floats, whose sums are exact. By one block; root -1: reduce; -2: weighted by 1. The late one's
- * packets come when the others have looked for them. */
+/* Whole numbers that are floats, whose sums are exact. By one block; root -1: reduce; -2: weighted
+ * by 1. The late one's packets come when the others have looked for them. */
 WEFT_KERNEL(once, (int, root), (int, late), (float, value), (float *, to), (float *, from),
             (int *, result))
 {
@@ -408,7 +409,8 @@ static void drawn(weft_team *team, uint32_t last)
         draw_by(team, forms[f], 1000 * f + 17, last);
 }
 
-/* Numbers of packets come again after 2^30 rounds; what is left of them in the slots must not be taken for new. */
+/* Numbers of packets come again after 2^30 rounds; what is left of them in the slots must not be
+ * taken for new. */
 static void numbers_again(weft_team *team)
 {
     for (uint64_t i = 1; i <= 9; i++) {
@@ -417,8 +419,8 @@ static void numbers_again(weft_team *team)
     }
 }
 
-/* Nor where the rounds that renew the slots were to one root, or weighted, whose elements begin further on: a packet of round
- * 2^29 - 2 is not one of 3 * 2^29 - 2. */
+/* Nor where the rounds that renew the slots were to one root, or weighted, whose elements begin
+ * further on: a packet of round 2^29 - 2 is not one of 3 * 2^29 - 2. */
 static void renewed_otherwise(int first, int renewing, int last)
 {
     const struct {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables of the proxy. WEFT_PROXY_SLOTS: a ring of that size carries operations. WEFT_PROXY_CPUS:
- * the thread runs there, or the job does not start. WEFT_PROXY: there is a thread though nobody needs it. */
+/* The variables of the proxy. WEFT_PROXY_SLOTS: a ring of that size carries operations.
+ * WEFT_PROXY_CPUS: the thread runs there, or the job does not start. WEFT_PROXY: there is a thread
+ * though nobody needs it. */
 #include "device_test.h"
 
 WEFT_KERNEL(put_all, (uint64_t *, words), (int, n), (int, pe))

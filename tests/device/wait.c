@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wait_until and test in all forms, over every type and comparison: the variables are changed by the
- * next PE, late, while this one waits. */
+/* wait_until and test in all forms, over every type and comparison: the variables are changed by
+ * the next PE, late, while this one waits. */
 #include "device_test.h"
 
 enum { N = 8 };
@@ -54,7 +54,8 @@ struct several {
     size_t any_before, any_after, some_before, some_after;
 };
 
-/* Variables 2 and 5 are changed, 5 first; the others are left out by `status` where all are asked. */
+/* Variables 2 and 5 are changed, 5 first; the others are left out by `status` where all are
+ * asked. */
 WEFT_KERNEL(set, (enum form, form), (uint64_t *, vars), (struct several *, s), (int, next))
 {
     const weft_type type = WEFT_UINT64;

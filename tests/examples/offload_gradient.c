@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gradients of examples/offload against differences of the loss, which a few loops of double precision
- * find anew; and Adam's step against its formula. The source is included to see its inputs. */
+/* The gradients of examples/offload against differences of the loss, which a few loops of double
+ * precision find anew; and Adam's step against its formula. The source is included to see its
+ * inputs. */
 #include "../../examples/offload/model_device.c"
 
 #include <math.h>

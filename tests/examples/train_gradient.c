@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gradients of examples/train against differences of the loss, which a few loops of double precision find anew; and
- * AdamW's step against its formula. The source is included to see where its parts are. */
+/* The gradients of examples/train against differences of the loss, which a few loops of double
+ * precision find anew; and AdamW's step against its formula. The source is included to see where
+ * its parts are. */
 #include "../../examples/train/model.c"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of examples/video against the CPU, on frames of every layout: rows with a rest behind them,
- * pixels of several bytes, brightness that does not begin at the first byte, planes of colour behind, sizes
- * that end within 16 bytes and within 8, pictures of flat areas and of noise. */
+/* The kernel of examples/video against the CPU, on frames of every layout: rows with a rest behind
+ * them, pixels of several bytes, brightness that does not begin at the first byte, planes of colour
+ * behind, sizes that end within 16 bytes and within 8, pictures of flat areas and of noise. */
 #include "look.h"
 
 #include <stdio.h>

@@ -147,7 +147,8 @@ struct fake_op *op_new(CUstream stream, void (*run)(struct fake_op *op), size_t 
 /* Carries it out at once, or puts it on its stream's queue, as the mode wants. Takes it over. */
 void op_submit(struct fake_op *op);
 
-/* graph.c: whether the stream is being captured; whether it is, and the graph has taken the operation over. */
+/* graph.c: whether the stream is being captured; whether it is, and the graph has taken the
+ * operation over. */
 bool fake_capturing(const struct fake_stream *stream);
 bool fake_capture(struct fake_op *op);
 

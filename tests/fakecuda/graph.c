@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of the stand-in: what a stream was given while it was captured, and others that waited for events of the
- * capture, one after another in the order in which it was given: one of the orders that the events allow. As the driver
- * does, refuses a captured stream that waits for what is not captured, and the end of a capture while another stream has
- * work in it that the first one does not wait for. */
+/* Graphs of the stand-in: what a stream was given while it was captured, and others that waited for
+ * events of the capture, one after another in the order in which it was given: one of the orders
+ * that the events allow. As the driver does, refuses a captured stream that waits for what is not
+ * captured, and the end of a capture while another stream has work in it that the first one does
+ * not wait for. */
 #include "fake.h"
 
 #include <stdlib.h>

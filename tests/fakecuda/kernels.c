@@ -107,8 +107,8 @@ void fake_hca_slice(const struct gpu_slice *slice); /* hca_kernel.c: all blocks 
 #define A(i, type) (*(type *)a[i])
 #define P(i, type) ((type)memory_at(*(uintptr_t *)a[i]))
 
-/* A busy machine's CPUs take turns where GPUs run at once; who is to fail need not wait for that, and where all
- * are to, for less than the limit. */
+/* A busy machine's CPUs take turns where GPUs run at once; who is to fail need not wait for that,
+ * and where all are to, for less than the limit. */
 static uint64_t patience(uint64_t limit_ns)
 {
     int lie = setting("FAKE_CUDA_LIE", 0);
@@ -161,7 +161,8 @@ static void run_barrier(void **a)
     weft_kernel_barrier(barrier, reporting_of(a[1]));
 }
 
-/* How many stores of 16 bytes of a block of the proof of lines come whole, as FAKE_CUDA_TORN says. */
+/* How many stores of 16 bytes of a block of the proof of lines come whole, as FAKE_CUDA_TORN
+ * says. */
 static unsigned whole_stores(void)
 {
     enum { TORN = 1, TORN_AMONG_BLOCKS, TORN_UNDER_LOAD, TORN_LATE, LIGHT_LOAD = 256 };
@@ -266,8 +267,8 @@ static size_t place_of(size_t bytes)
 
 static _Atomic int full;
 
-/* Whether a kernel of the program has all of the GPU: others begin when it has not, which takes a mode in
- * which streams are carried out by threads. */
+/* Whether a kernel of the program has all of the GPU: others begin when it has not, which takes a
+ * mode in which streams are carried out by threads. */
 EXPORT void fake_cuda_fill(int it)
 {
     full = it;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which GPUs of the stand-in are joined, by what, and whether work of a GPU may touch an address: a
- * mapping only where cuMemSetAccess has opened it to that GPU, plain memory of another GPU by kernels
- * only where peer access is open. Work that may not fails as with the driver.
+ * mapping only where cuMemSetAccess has opened it to that GPU, plain memory of another GPU by
+ * kernels only where peer access is open. Work that may not fails as with the driver.
  *
  * Environment: FAKE_CUDA_PEER (0: no pair), FAKE_CUDA_NO_PEER ("0-1,2-3": not these pairs),
- * FAKE_CUDA_PCIE (pairs that have peer access without NVLink), FAKE_CUDA_TOPOLOGY (cube: eight GPUs in
- * a hybrid cube mesh, two full quads and a link from each GPU to its counterpart; others: no access),
- * FAKE_CUDA_RATES ("0-1:25,0-2:50": GB/s between these two instead of FAKE_CUDA_GBPS). */
+ * FAKE_CUDA_PCIE (pairs that have peer access without NVLink), FAKE_CUDA_TOPOLOGY (cube: eight GPUs
+ * in a hybrid cube mesh, two full quads and a link from each GPU to its counterpart; others: no
+ * access), FAKE_CUDA_RATES ("0-1:25,0-2:50": GB/s between these two instead of FAKE_CUDA_GBPS). */
 #include "fake.h"
 
 #include <stdio.h>
@@ -81,7 +81,7 @@ EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice devi
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ----------------------------------------------------------------------------- who may touch what */
+/* --------------------------------------------------------------------------- who may touch what */
 
 bool fake_copy_may(int device, CUdeviceptr address)
 {

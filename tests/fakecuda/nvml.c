@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in of libnvidia-ml.so.1 with little but places, links and their error counters:
- * FAKE_CUDA_DEVICES (2) GPUs of 18 links to a switch, 4 errors on each, all peers of each other; with
- * FAKE_NVML_LINKS ("0-1:2,1-2:1") so many links between these two instead, and no switch.
+ * FAKE_CUDA_DEVICES (2) GPUs of 18 links to a switch, 4 errors on each, all peers of each other;
+ * with FAKE_NVML_LINKS ("0-1:2,1-2:1") so many links between these two instead, and no switch.
  * FAKE_NVML_GROW=1: one more on link 3 of GPU 1 from the third reading on; 2: one more with every
  * reading. FAKE_NVML_PIDS="0:4711,1:4712:300": the processes on each GPU, perhaps with the MiB that
  * each holds there (negative: not told); a negative process is the error that is given instead.
@@ -341,8 +341,8 @@ EXPORT nvml_return nvmlDeviceGetRemappedRows(nvml_device device, unsigned *corre
     return NVML_OK;
 }
 
-/* Of the fields the speed of a link, the links to a CPU: "c2c=10,c2c_mbps=44712", and the counters of
- * NVLink 5 by number: "field_208=3". */
+/* Of the fields the speed of a link, the links to a CPU: "c2c=10,c2c_mbps=44712", and the counters
+ * of NVLink 5 by number: "field_208=3". */
 static nvml_return answer_field(struct nvml_field *field)
 {
     long long value = 1;

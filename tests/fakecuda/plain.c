@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of the stand-in of the CUDA driver: memory of cuMemAlloc(). It lies within blocks, as the driver's does, each of which
- * is a memfd: small ones not at its begin. FAKE_CUDA_IPC says what comes of a handle for other processes: 1 one whose
- * words are where driver 580 has them, 0 none, 2 one with the words elsewhere, 3 one of other memory. */
+/* Of the stand-in of the CUDA driver: memory of cuMemAlloc(). It lies within blocks, as the
+ * driver's does, each of which is a memfd: small ones not at its begin. FAKE_CUDA_IPC says what
+ * comes of a handle for other processes: 1 one whose words are where driver 580 has them, 0 none, 2
+ * one with the words elsewhere, 3 one of other memory. */
 #include "fake.h"
 
 #include <stdio.h>
@@ -57,7 +58,8 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
-/* For stand-ins of what maps it: a descriptor of the block that holds the address, and where in it that is; -1: none. */
+/* For stand-ins of what maps it: a descriptor of the block that holds the address, and where in it
+ * that is; -1: none. */
 EXPORT int fake_cuda_plain(CUdeviceptr address, size_t *offset);
 EXPORT int fake_cuda_plain(CUdeviceptr address, size_t *offset)
 {

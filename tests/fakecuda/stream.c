@@ -38,8 +38,8 @@ struct fake_stream {
     struct fake_stream *next;
 };
 
-/* Records are numbered: a stream that waits for an event waits for the record of that moment, which a later one on
- * another stream may come before. */
+/* Records are numbered: a stream that waits for an event waits for the record of that moment, which
+ * a later one on another stream may come before. */
 enum { RECORDS = 64 };
 struct fake_event {
     pthread_mutex_t lock;
@@ -84,7 +84,8 @@ static uint64_t random_next(uint64_t *state)
     return x ^ x >> 31;
 }
 
-/* Mostly short, so that programs get on; now and then so long that whoever does not wait is seen. */
+/* Mostly short, so that programs get on; now and then so long that whoever does not wait is
+ * seen. */
 static uint64_t delay_ns(uint64_t *random)
 {
     uint64_t r = random_next(random), length = r >> 16;
@@ -385,8 +386,8 @@ int fake_gpu_of(CUdeviceptr address)
     return mapping ? objects[mapping->device].device : -1;
 }
 
-/* ns that this copy takes, by work of that GPU; one that carries between two others is as fast as the
- * slower of its links. */
+/* ns that this copy takes, by work of that GPU; one that carries between two others is as fast as
+ * the slower of its links. */
 static double copy_ns(int by, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
     int source = fake_gpu_of(from), target = fake_gpu_of(to);

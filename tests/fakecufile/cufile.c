@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in of libcufile.so.0 over the GPU memory of tests/fakecuda, as strict as the real one may be: what is not
- * registered, registered twice or out of order, or not aligned to pages ends the process.
+/* A stand-in of libcufile.so.0 over the GPU memory of tests/fakecuda, as strict as the real one may
+ * be: what is not registered, registered twice or out of order, or not aligned to pages ends the
+ * process.
  *
- *   FAKE_CUFILE=direct   files go directly (default); compat: only in compatibility mode, which must be allowed;
- *                        stuck: compatibility mode cannot be switched off; opened, opened_compat: the program has
- *                        opened the driver before, with compatibility mode off or allowed
- *   FAKE_CUFILE_FAIL     open|enlist|know: that call refuses; N or N:ERROR: the N-th transfer ends with -ERROR (5044),
- *                        of 5000 and above of its own, below as errno
- *   FAKE_CUFILE_SHORT=N  transfers move at most N pages
+ *   FAKE_CUFILE=direct   files go directly (default); compat: only in compatibility mode, which
+ * must be allowed; stuck: compatibility mode cannot be switched off; opened, opened_compat: the
+ * program has opened the driver before, with compatibility mode off or allowed FAKE_CUFILE_FAIL
+ * open|enlist|know: that call refuses; N or N:ERROR: the N-th transfer ends with -ERROR (5044), of
+ * 5000 and above of its own, below as errno FAKE_CUFILE_SHORT=N  transfers move at most N pages
  *   FAKE_CUFILE_LOG=FILE what was called is appended, a line each */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The strict half of the stand-in: who registered what, and whether each use names it rightly. GPU memory is
- * that of tests/fakecuda, whose driver is asked what an address is. */
+/* The strict half of the stand-in: who registered what, and whether each use names it rightly. GPU
+ * memory is that of tests/fakecuda, whose driver is asked what an address is. */
 #include "fake.h"
 
 #include "../fakecuda/fake.h"
@@ -120,7 +120,7 @@ void *region_descriptor(const struct fid_ep *endpoint, const void *buffer, size_
     return r->real_descriptor;
 }
 
-/* ------------------------------------------------------------------------------ the GPU's driver */
+/* ----------------------------------------------------------------------------- the GPU's driver */
 
 static int attribute_of(int attribute, uintptr_t address)
 {

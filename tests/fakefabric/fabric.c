@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A libfabric.so.1 in front of the real one. It shows the real provider tcp;ofi_rxm under another name, with
- * FI_HMEM and FI_MR_LOCAL, so that the program registers GPU memory (of tests/fakecuda) and every local
- * buffer; it checks each registration and each use (check.c), and hands on what the real provider can do.
+/* A libfabric.so.1 in front of the real one. It shows the real provider tcp;ofi_rxm under another
+ * name, with FI_HMEM and FI_MR_LOCAL, so that the program registers GPU memory (of tests/fakecuda)
+ * and every local buffer; it checks each registration and each use (check.c), and hands on what the
+ * real provider can do.
  *
- * What a NIC writes into GPU memory is held back until the driver is told to flush (FAKE_FABRIC_HELD), as a
- * GPU may see it late: the writer sends the bytes to a copy and, behind them, which bytes those were; what is
- * read goes to the reader's copy.
+ * What a NIC writes into GPU memory is held back until the driver is told to flush
+ * (FAKE_FABRIC_HELD), as a GPU may see it late: the writer sends the bytes to a copy and, behind
+ * them, which bytes those were; what is read goes to the reader's copy.
  *
- * Environment: FAKE_FABRIC_NAME (verbs;ofi_rxm; real: what it is), FAKE_FABRIC_HMEM=0, FAKE_FABRIC_DMABUF=0 (libfabric 1.17),
- * FAKE_FABRIC_REFUSE (dmabuf, address: such registrations are refused), FAKE_FABRIC_HELD,
- * FAKE_FABRIC_KEYS (bytes of a key, 7 unless set; own: the provider chooses them),
- * FAKE_FABRIC_SLOW (a NIC reads what it writes elsewhere only when its completions are looked for),
- * FAKE_FABRIC_NICS, FAKE_FABRIC_LOSE, FAKE_FABRIC_LOSE_DATA, FAKE_FABRIC_DEAF, FAKE_FABRIC_NO_GPU (nics.c),
- * FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write: posts on GPU memory fail; domain: one with
- * FI_HMEM cannot be opened). */
+ * Environment: FAKE_FABRIC_NAME (verbs;ofi_rxm; real: what it is), FAKE_FABRIC_HMEM=0,
+ * FAKE_FABRIC_DMABUF=0 (libfabric 1.17), FAKE_FABRIC_REFUSE (dmabuf, address: such registrations
+ * are refused), FAKE_FABRIC_HELD, FAKE_FABRIC_KEYS (bytes of a key, 7 unless set; own: the provider
+ * chooses them), FAKE_FABRIC_SLOW (a NIC reads what it writes elsewhere only when its completions
+ * are looked for), FAKE_FABRIC_NICS, FAKE_FABRIC_LOSE, FAKE_FABRIC_LOSE_DATA, FAKE_FABRIC_DEAF,
+ * FAKE_FABRIC_NO_GPU (nics.c), FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write:
+ * posts on GPU memory fail; domain: one with FI_HMEM cannot be opened). */
 #include "fake.h"
 
 #include "../fakecuda/fake.h"
@@ -29,8 +30,8 @@
 #define REAL_PROVIDER "tcp;ofi_rxm"
 #define MR_DMABUF     (1ull << 40)
 
-/* In the keys of GPU memory, above those that the program asks for; with the others: of its reads, and of the
- * marks of what was written. */
+/* In the keys of GPU memory, above those that the program asks for; with the others: of its reads,
+ * and of the marks of what was written. */
 enum { KEY_BYTES = 7, HMEM_BIT = 60, READ_BIT = 61, MASK_BIT = 62 };
 
 enum { MASK_BYTES = 16 << 20, CONTEXTS = 4096 };
@@ -82,8 +83,9 @@ static struct fi_ops_cq *cq_ops;
 
 static void load(void)
 {
-    /* Its library for InfiniPath takes the program's signals as it is loaded: a PE that dies of one would run exit handlers,
-     * and may never end. The driver room keeps what it loads itself from that. */
+    /* Its library for InfiniPath takes the program's signals as it is loaded: a PE that dies of one
+     * would run exit handlers, and may never end. The driver room keeps what it loads itself from
+     * that. */
     setenv("IPATH_NO_BACKTRACE", "1", 1);
     void *library = dlopen(REAL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -113,7 +115,7 @@ static bool holds(void)
     return asked_for("FAKE_FABRIC_HELD", NULL) || asked_for("FAKE_FABRIC_LIE", NULL);
 }
 
-/* ---------------------------------------------------------------------------------- what is offered */
+/* ------------------------------------------------------------------------------ what is offered */
 
 static void rename_provider(struct fi_info *info, const char *name)
 {
@@ -350,7 +352,7 @@ static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t f
 
 static struct fi_ops_mr own_mr_ops = {.size = sizeof own_mr_ops, .reg = reg, .regattr = regattr};
 
-/* -------------------------------------------------------------------------------------- operations */
+/* ----------------------------------------------------------------------------------- operations */
 
 /* Whether no mask waits any more. */
 static bool send_masks(void)
@@ -499,7 +501,7 @@ static ssize_t recv_(struct fid_ep *endpoint, void *buffer, size_t bytes, void *
                          context);
 }
 
-/* ------------------------------------------------------------------------------------- completions */
+/* ---------------------------------------------------------------------------------- completions */
 
 static struct {
     struct fid_cq *queue;
@@ -552,7 +554,7 @@ static ssize_t cq_readerr(struct fid_cq *queue, struct fi_cq_err_entry *entry, u
     return n == 1 && is_mask(entry->op_context) ? -FI_EAGAIN : n;
 }
 
-/* --------------------------------------------------------------------------------------- objects */
+/* -------------------------------------------------------------------------------------- objects */
 
 /* Kept until the process ends: objects of the real library use theirs until they are closed. */
 static void *new_table(size_t bytes)

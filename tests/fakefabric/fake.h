@@ -34,20 +34,21 @@ struct region *region_new(void);
 void region_check_free(const struct fid *domain); /* none of this domain is open */
 void region_flush(void);
 
-/* The real descriptor of a local buffer, which must be covered by the registration that the program names, and that
- * must be one with the endpoint's domain. */
+/* The real descriptor of a local buffer, which must be covered by the registration that the program
+ * names, and that must be one with the endpoint's domain. */
 void *region_descriptor(const struct fid_ep *endpoint, const void *buffer, size_t bytes,
                         void *descriptor, const char *what);
 void note_endpoint(const struct fid_ep *endpoint, const struct fid *domain);
 const struct fid *domain_of(const struct fid_ep *endpoint);
 
-/* reads.c: those under way. One that goes into GPU memory by way of the copy of `region` shows when it has come. */
+/* reads.c: those under way. One that goes into GPU memory by way of the copy of `region` shows when
+ * it has come. */
 void note_read(const struct fid_ep *endpoint, void *context, void *to, size_t bytes,
                struct region *region);
 void forget_read(const void *context, bool came);
 
-/* The context of the last one, forgotten, when of another a part has come (with FAKE_FABRIC_DEAF=1), or with `any`
- * whatever has come; else NULL. */
+/* The context of the last one, forgotten, when of another a part has come (with
+ * FAKE_FABRIC_DEAF=1), or with `any` whatever has come; else NULL. */
 void *take_last_read(const struct fid *domain, bool any);
 
 /* Takes what still comes for an endpoint that is to be closed; false: not all does. */
@@ -61,7 +62,8 @@ void tell_of_nic(const struct fid *domain);
 
 void nic_carries(const struct fid *domain); /* one remote access more */
 
-/* Whether this NIC has failed: what is posted is lost, with an error for its context. bytes: 0 = a message. */
+/* Whether this NIC has failed: what is posted is lost, with an error for its context. bytes: 0 = a
+ * message. */
 bool nic_loses(const struct fid *domain, void *context, size_t bytes);
 bool nic_is_deaf(const struct fid *domain); /* it has, and brings nothing more */
 bool nic_takes_no_gpu_memory(const struct fid *domain);

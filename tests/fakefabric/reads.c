@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads under way of the stand-in: what goes into GPU memory is held back when it has come; and those of which a part
- * has come, of which the provider beneath dies when its endpoint is closed. */
+/* Reads under way of the stand-in: what goes into GPU memory is held back when it has come; and
+ * those of which a part has come, of which the provider beneath dies when its endpoint is
+ * closed. */
 #include "fake.h"
 
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in of GDRCopy's libgdrapi.so.2 over the memory of tests/fakecuda. FAKE_GDR_FAIL=open|pin|map: that call
- * refuses. */
+/* A stand-in of GDRCopy's libgdrapi.so.2 over the memory of tests/fakecuda.
+ * FAKE_GDR_FAIL=open|pin|map: that call refuses. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in of what /dev/nvidiactl and /dev/nvidia0 ... answer, as far as src/driver/rm.c asks, for the memory
- * of tests/fakecuda; to be preloaded. It is strict: sizes, the order of requests, one mapping for each open
- * file; and a mapping that outlives its memory ends the process with a sentence, because on a machine nobody
- * would see it. Settings, from the environment:
- *   FAKE_RM_FAIL=REQUEST:K   the K-th request of that number (hexadecimal) is refused with status 0x56
- *   FAKE_RM_SIZE=REQUEST     that request has another size than asked with: EINVAL
- *   FAKE_RM_LIE=1            mappings are of other memory: stores do not arrive
- *   FAKE_RM_BAR1=MEBIBYTES   so much can be mapped at a time
- *   FAKE_RM_NODE=1           the GPUs' nodes cannot be opened
- *   FAKE_RM_UNUSED=1         nobody is to open any of the nodes: who does ends with a sentence */
+/* A stand-in of what /dev/nvidiactl and /dev/nvidia0 ... answer, as far as src/driver/rm.c asks,
+ * for the memory of tests/fakecuda; to be preloaded. It is strict: sizes, the order of requests,
+ * one mapping for each open file; and a mapping that outlives its memory ends the process with a
+ * sentence, because on a machine nobody would see it. Settings, from the environment:
+ *   FAKE_RM_FAIL=REQUEST:K   the K-th request of that number (hexadecimal) is refused with status
+ * 0x56 FAKE_RM_SIZE=REQUEST     that request has another size than asked with: EINVAL FAKE_RM_LIE=1
+ * mappings are of other memory: stores do not arrive FAKE_RM_BAR1=MEBIBYTES   so much can be mapped
+ * at a time FAKE_RM_NODE=1           the GPUs' nodes cannot be opened FAKE_RM_UNUSED=1 nobody is to
+ * open any of the nodes: who does ends with a sentence */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -178,7 +177,8 @@ static int duplicate(void *data)
     return 0;
 }
 
-/* For tests: requests to map that were answered, what is mapped now, and memory that is referred to. */
+/* For tests: requests to map that were answered, what is mapped now, and memory that is referred
+ * to. */
 EXPORT void fake_rm_counts(unsigned *maps, size_t *bytes, int *memories);
 static unsigned maps_made;
 

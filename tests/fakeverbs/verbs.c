@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small stand-in of libibverbs.so.1 for the tests of the GPU-NIC ladder: devices with one port, and
- * queue pairs that are connected to themselves, whose writes and reads are copies. It refuses what the
- * real one would refuse here: a queue pair that is not ready or not its own peer, a wrong key, a range
- * that is not registered. Memory of the stand-in of the CUDA driver can be registered as well. It counts
- * what is alive.
+/* A small stand-in of libibverbs.so.1 for the tests of the GPU-NIC ladder: devices with one port,
+ * and queue pairs that are connected to themselves, whose writes and reads are copies. It refuses
+ * what the real one would refuse here: a queue pair that is not ready or not its own peer, a wrong
+ * key, a range that is not registered. Memory of the stand-in of the CUDA driver can be registered
+ * as well. It counts what is alive.
  *
  * Environment: FAKE_VERBS_DEVICES ("mlx5_0", separated by commas; empty: none), FAKE_VERBS_FAIL
- * ("CALL=ERRNO": that call fails; see fails()), FAKE_VERBS_LINK (ib or ethernet), FAKE_VERBS_GID (index
- * of the only GID, 1; -1: none), FAKE_VERBS_LIE (1: writes do not arrive). Compiled with
+ * ("CALL=ERRNO": that call fails; see fails()), FAKE_VERBS_LINK (ib or ethernet), FAKE_VERBS_GID
+ * (index of the only GID, 1; -1: none), FAKE_VERBS_LIE (1: writes do not arrive). Compiled with
  * FAKE_VERBS_OLD it has no ibv_reg_dmabuf_mr, with FAKE_VERBS_OLDER no ibv_query_gid either. */
 #include "fake.h"
 

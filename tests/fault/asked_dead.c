@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer that dies while it is asked, on a path on which it carries out what it is asked: the caller is
- * told which PE, and over which path, and so is the next call. The argument is what PE 0 does: get, put
- * or atomic. Started by `weft run -n 2`; what PE 0 prints is the test. */
+/* A peer that dies while it is asked, on a path on which it carries out what it is asked: the
+ * caller is told which PE, and over which path, and so is the next call. The argument is what PE 0
+ * does: get, put or atomic. Started by `weft run -n 2`; what PE 0 prints is the test. */
 #include "../job/job.h"
 
 #include <signal.h>

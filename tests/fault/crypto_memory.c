@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first HMAC of a process, for crypto_memory.sh: 0 it is right, 3 no library was taken, 4 it was refused. */
+/* The first HMAC of a process, for crypto_memory.sh: 0 it is right, 3 no library was taken, 4 it
+ * was refused. */
 #include "driver/crypto.h"
 
 #include <string.h>

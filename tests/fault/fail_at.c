@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded: lets the k-th use of one call fail. FAIL_CALL=socketpair, FAIL_AT=3, FAIL_IN=launcher or
- * a PE's number. epoll_wait goes on failing from then on, as with a descriptor that is lost (finding A14).
- * Says "fail_at: CALL" when it does, so that a sweep knows where it ends. Calls are counted from the first
- * one of main() on. */
+/* Preloaded: lets the k-th use of one call fail. FAIL_CALL=socketpair, FAIL_AT=3, FAIL_IN=launcher
+ * or a PE's number. epoll_wait goes on failing from then on, as with a descriptor that is lost
+ * (finding A14). Says "fail_at: CALL" when it does, so that a sweep knows where it ends. Calls are
+ * counted from the first one of main() on. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -17,8 +17,8 @@
 
 static _Atomic int uses;
 
-/* What runs before main() belongs to the loader and to constructors of others (the CUDA runtime that is
- * linked into the command has some, and does not look at what malloc gives). */
+/* What runs before main() belongs to the loader and to constructors of others (the CUDA runtime
+ * that is linked into the command has some, and does not look at what malloc gives). */
 static bool in_main;
 static bool
     is_here; /* this process is FAIL_IN; the variables that say so go away when a PE joins */

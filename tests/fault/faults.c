@@ -129,7 +129,8 @@ void faults_expect(const struct outcome *outcome, int status, const char *text)
                  outcome->status, outcome->output);
 }
 
-/* Below the ports that the kernel gives to clients, between those of random_kills and of run_by_rank.sh. */
+/* Below the ports that the kernel gives to clients, between those of random_kills and of
+ * run_by_rank.sh. */
 static int first_port(void)
 {
     return 12000 + (int)(getpid() * 37 % 6400);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE is killed while blocks of all PEs put into each other's memory over path gda: the kernels of those that are left
- * end, and their hosts are told which PE it was. Each prints its process, and then what it was told and how long after the
- * death; told_dead.sh judges. */
+/* A PE is killed while blocks of all PEs put into each other's memory over path gda: the kernels of
+ * those that are left end, and their hosts are told which PE it was. Each prints its process, and
+ * then what it was told and how long after the death; told_dead.sh judges. */
 #include "tests/device/device_test.h"
 
 enum { BLOCKS = 3, BYTES = 4096, BEFORE = 50 };

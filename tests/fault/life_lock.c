@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A death that the life lock alone tells of: PE 1 lets go of its lock, as its end would, but lives and
- * keeps its connection, so that neither launcher nor connections know anything. PE 0 must not wait
- * for it to the limit. Started by `weft run -n 2`; what PE 0 prints is the test. */
+/* A death that the life lock alone tells of: PE 1 lets go of its lock, as its end would, but lives
+ * and keeps its connection, so that neither launcher nor connections know anything. PE 0 must not
+ * wait for it to the limit. Started by `weft run -n 2`; what PE 0 prints is the test. */
 #include "../job/job.h"
 
 #include <unistd.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One PE of a short job, twice: what it cannot do it says, with status 3; what it can is right. Counts
- * descriptors: its own are as many after finalize as before, and the launcher's do not grow. */
+/* One PE of a short job, twice: what it cannot do it says, with status 3; what it can is right.
+ * Counts descriptors: its own are as many after finalize as before, and the launcher's do not
+ * grow. */
 #include "../job/job.h"
 
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random_kills LAUNCHER WEFT TORTURE KILLS [SEED]: kills a random PE with SIGKILL at a random moment,
- * KILLS times. LAUNCHER: run (weft run), rank (RANK, MASTER_ADDR ...) or mpirun. Each time the job
- * must end, nobody may call another PE dead than the killed one, weft run must name it, and no
- * process of the job may be left. A round in which nobody could be killed is repeated; too few
+/* random_kills LAUNCHER WEFT TORTURE KILLS [SEED]: kills a random PE with SIGKILL at a random
+ * moment, KILLS times. LAUNCHER: run (weft run), rank (RANK, MASTER_ADDR ...) or mpirun. Each time
+ * the job must end, nobody may call another PE dead than the killed one, weft run must name it, and
+ * no process of the job may be left. A round in which nobody could be killed is repeated; too few
  * kills are a failure. */
 #include <dirent.h>
 #include <errno.h>

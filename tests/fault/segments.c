@@ -30,7 +30,8 @@ static int check_descriptors(void)
     return found;
 }
 
-/* Bytes of the segment `name` that a core dump of this process would hold; of them in [from, to). */
+/* Bytes of the segment `name` that a core dump of this process would hold; of them in [from,
+ * to). */
 static size_t dumped(const char *name, const void *from, const void *to, size_t *inside)
 {
     char line[512];

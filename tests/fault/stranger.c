@@ -41,7 +41,7 @@ enum {
 
 static const uint64_t secret = UINT64_C(0x5ec2e7c0ffee0000);
 
-/* ---------------------------------------------------------------------------------- the stranger */
+/* --------------------------------------------------------------------------------- the stranger */
 
 struct stranger {
     struct fi_info *info;

@@ -139,7 +139,8 @@ static void missing_pe_is_named(void **state)
     faults_wait(second, &outcomes[1]);
     faults_expect(
         &outcomes[0], 3,
-        "1 of 2 members did not come within WEFT_BOOT_LIMIT (or WEFT_WAIT_LIMIT where that is less): 2");
+        "1 of 2 members did not come within WEFT_BOOT_LIMIT (or WEFT_WAIT_LIMIT where that is "
+        "less): 2");
     assert_int_equal(outcomes[1].status, 3);
 }
 
@@ -249,8 +250,8 @@ static int listen_tcp(int at_port)
     return fd;
 }
 
-/* What a hub without the secret can do: says its greeting, hears the member's, and makes of that a proof whose
- * tag is wrong. */
+/* What a hub without the secret can do: says its greeting, hears the member's, and makes of that a
+ * proof whose tag is wrong. */
 static void greet(int visitor, uint8_t proof[40])
 {
     const struct {
@@ -287,7 +288,8 @@ static void impostor_as_hub(void **state)
     close(fd);
 }
 
-/* A hub with another secret goes on to hang up without a word: what was seen first is what is told. */
+/* A hub with another secret goes on to hang up without a word: what was seen first is what is
+ * told. */
 static void unproven_hub_hangs_up(void **state)
 {
     uint8_t proof[40], more;

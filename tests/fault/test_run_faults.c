@@ -228,7 +228,8 @@ static void other_signals_are_passed_on(void **state)
     assert_true(faults_contain(&outcome, "got 0") || faults_contain(&outcome, "got 1"));
 }
 
-/* Both PEs are deaf to SIGTERM before the time is up: on a busy machine that takes one of the longer times. */
+/* Both PEs are deaf to SIGTERM before the time is up: on a busy machine that takes one of the
+ * longer times. */
 static void time_limit(void **state)
 {
     char *limits[] = {"200ms", "1s", "5s", "25s"};
@@ -308,7 +309,8 @@ static void sigchld_is_ignored(void **state)
     faults_expect(&outcome, 4, "exited with status 4");
 }
 
-/* Every combination of closed standard descriptors: what PEs print goes nowhere, and the job ends. */
+/* Every combination of closed standard descriptors: what PEs print goes nowhere, and the job
+ * ends. */
 static void standard_descriptors_are_closed(void **state)
 {
     char *closed[] = {"<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"};
@@ -379,7 +381,7 @@ static void cause_is_told_from_effects(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------ detachment */
+/* ----------------------------------------------------------------------------------- detachment */
 
 static void detached_helpers_end_with_the_job(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for what parsers name of the rooms path and job, so that those need not be linked: of the paths the names
- * alone; and that a job fails no parser may bring about. */
+/* Stands in for what parsers name of the rooms path and job, so that those need not be linked: of
+ * the paths the names alone; and that a job fails no parser may bring about. */
 #include "job/job.h"
 #include "path/path.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any file as a clip of examples/video: it is refused, or its frames lie within their buffers, whose last byte
- * is the last of an allocation. */
+/* Any file as a clip of examples/video: it is refused, or its frames lie within their buffers,
+ * whose last byte is the last of an allocation. */
 #include "../../examples/video/clip.c"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer tells over path gda, of any bytes (finding A23): what is let through is used as gda_connect.c, gda_far.c and
- * gda_open.c use it, in memory that is no longer than what came. */
+/* What a peer tells over path gda, of any bytes (finding A23): what is let through is used as
+ * gda_connect.c, gda_far.c and gda_open.c use it, in memory that is no longer than what came. */
 #include "path/gda/record.h"
 
 #include <stdlib.h>

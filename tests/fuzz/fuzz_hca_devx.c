@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as commands of DevX to one device: what is created lies inside the memory that was registered
- * for it, and everything can be taken down again. */
+/* Any bytes as commands of DevX to one device: what is created lies inside the memory that was
+ * registered for it, and everything can be taken down again. */
 #include <infiniband/mlx5dv.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!context)
         open_once();
     memset(memory, 0xff, BYTES);
-    /* A byte says what is done, and with which object; the command follows, filled up with zeros. */
+    /* A byte says what is done, and with which object; the command follows, filled up with
+     * zeros. */
     while (size > 1 && count < OBJECTS) {
         uint8_t in[COMMAND] = {0}, out[COMMAND], what = *data;
         size_t n = size - 1 < COMMAND ? size - 1 : COMMAND;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine of the software HCA against a sequential one: a program of requests, doorbells with right and wrong
- * records, keys that come and go, and moves between states, for a queue pair whose peer is in the same process.
- * After each run of the engine memory at both ends is what the requests say one after another, and the completion
- * ring has an entry for each that completes, in their order, with the index, opcode and syndrome that are due.
+/* The engine of the software HCA against a sequential one: a program of requests, doorbells with
+ * right and wrong records, keys that come and go, and moves between states, for a queue pair whose
+ * peer is in the same process. After each run of the engine memory at both ends is what the
+ * requests say one after another, and the completion ring has an entry for each that completes, in
+ * their order, with the index, opcode and syndrome that are due.
  *
- * The engine's thread is left out (the linker takes engine_main() from here): its passes are made below, so that
- * the same input always does the same. In adversarial mode they go on until nothing happens for long. */
+ * The engine's thread is left out (the linker takes engine_main() from here): its passes are made
+ * below, so that the same input always does the same. In adversarial mode they go on until nothing
+ * happens for long. */
 #include "tests/hca/client.h"
 
 #include "standin/hca/context.h"
@@ -76,7 +78,7 @@ static void expect(uint16_t index, uint8_t opcode, uint8_t syndrome, bool any_op
     m.due[m.due_count++] = (struct entry){index, opcode, syndrome, any_opcode};
 }
 
-/* ------------------------------------------------------------------------- the sequential engine */
+/* ------------------------------------------------------------------------ the sequential engine */
 
 static struct request *slot(uint16_t index)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes to the socket of a software adapter (standin/hca/link.c): a message of any bytes with up to three descriptors,
- * of memory that is sealed or not, long enough or not. The adapter answers, or closes; what it has mapped it unmaps. */
+/* What comes to the socket of a software adapter (standin/hca/link.c): a message of any bytes with
+ * up to three descriptors, of memory that is sealed or not, long enough or not. The adapter
+ * answers, or closes; what it has mapped it unmaps. */
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as datagrams of RoCE v2, from the peer that a queue pair is connected to, between requests of its own: no
- * packet brings the queue's numbers or counts out of order, writes outside the memory that is registered, or completes
- * what was not posted.
+/* Any bytes as datagrams of RoCE v2, from the peer that a queue pair is connected to, between
+ * requests of its own: no packet brings the queue's numbers or counts out of order, writes outside
+ * the memory that is registered, or completes what was not posted.
  *
- * The engine's thread is left out (the linker takes engine_main() and clock_ns() from here): its passes are made below. */
+ * The engine's thread is left out (the linker takes engine_main() and clock_ns() from here): its
+ * passes are made below. */
 #include "tests/hca/client.h"
 
 #include "standin/hca/context.h"
@@ -78,7 +79,8 @@ static void pass(void)
     device_unlock(device);
 }
 
-/* One datagram: what follows the transport header is as it comes; of that, numbers are near those that are due. */
+/* One datagram: what follows the transport header is as it comes; of that, numbers are near those
+ * that are due. */
 static void arrive(uint8_t opcode, uint8_t flags, int8_t offset, const uint8_t *rest, size_t n)
 {
     uint8_t bytes[ROCE_MOST];
@@ -92,7 +94,8 @@ static void arrive(uint8_t opcode, uint8_t flags, int8_t offset, const uint8_t *
     if (n > sizeof bytes - 16)
         n = sizeof bytes - 16;
     memcpy(bytes + 12, rest, n);
-    /* An address, at the end of what is registered or anywhere, and a key that may be right; a length that is. */
+    /* An address, at the end of what is registered or anywhere, and a key that may be right; a
+     * length that is. */
     if (n >= 12 && flags & 1) {
         uint64_t at =
             flags & 2 ? CLIENT_MEMORY - GUARD - rest[0] : (uint64_t)rest[0] << 8 | rest[1];
@@ -138,7 +141,8 @@ static void check(void)
     uint32_t flights = queue->flight_tail - queue->flight_head;
     if (flights > queue->blocks || queue->reads > flights)
         abort();
-    /* A request that is sent again in part begins before what is acknowledged, and goes on behind it. */
+    /* A request that is sent again in part begins before what is acknowledged, and goes on behind
+     * it. */
     uint32_t next = psn_add(queue->psn, queue->resume);
     if (queue->state == QP_RTS &&
         (psn_before(next, queue->acked) || psn_before(queue->psn_most, next)))
@@ -172,7 +176,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             data += 2;
             size -= 2;
         } else {
-            /* Opcode, flags, number, and so many bytes: in eights, so that a packet may be as long as the MTU. */
+            /* Opcode, flags, number, and so many bytes: in eights, so that a packet may be as long
+             * as the MTU. */
             size_t n = (size_t)(what & 0x3f) * 8 + (data[2] & 3), room = size - 4;
             n = n < room ? n : room;
             arrive(data[1], data[2], (int8_t)data[3], data + 4, n);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a file of another program, one program of this per importer (IMPORTER). What is taken
- * must survive every question, and must be the same machine when it is recorded and read again. */
+/* Any bytes as a file of another program, one program of this per importer (IMPORTER). What is
+ * taken must survive every question, and must be the same machine when it is recorded and read
+ * again. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

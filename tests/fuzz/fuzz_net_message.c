@@ -73,7 +73,7 @@ const struct path_ops *__wrap_path_ops_of(enum path_id path)
     return &own;
 }
 
-/* ------------------------------------------------------------------------------------- one input */
+/* ------------------------------------------------------------------------------------ one input */
 
 static void make_right(struct net_end *end, struct net_head *head, uint8_t control, uint8_t from,
                        uint16_t bytes)

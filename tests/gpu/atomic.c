@@ -45,7 +45,8 @@ int main(void)
     OK(weft_atomic_nbi(ctx, WEFT_AMO_FETCH, 8, own, 0, 0, &seen, next));
     OK(weft_quiet(ctx));
     CHECK(seen == 10);
-    /* Finding A10: what is fetched goes to memory of the GPU, from there and from memory of the host. */
+    /* Finding A10: what is fetched goes to memory of the GPU, from there and from memory of the
+     * host. */
     uint64_t *fetched = gpu_alloc(job, 64, WEFT_ALLOC_ZERO), *host;
     OK(weft_alloc(job, WEFT_HOST, 64, 0, WEFT_ALLOC_ZERO, (void **)&host));
     *host = 77 + (uint64_t)me;

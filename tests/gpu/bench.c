@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures of host-initiated operations with GPU memory, from PE 0 to the last PE: what tunables were
- * chosen by, and what a change of the library is compared with. Prints medians; judges nothing. */
+/* Figures of host-initiated operations with GPU memory, from PE 0 to the last PE: what tunables
+ * were chosen by, and what a change of the library is compared with. Prints medians; judges
+ * nothing. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -100,7 +101,8 @@ static void blocking(char *dst, char *src, char *host)
           MEDIAN_US(SAMPLES, OK(weft_put(ctx, host, plain, 8, peer))));
 }
 
-/* Streams of the program need memory that their GPU can access; barriers on them that of all PEs. */
+/* Streams of the program need memory that their GPU can access; barriers on them that of all
+ * PEs. */
 static bool is_mapped(void)
 {
     int count = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large copies between plain memory and GPU memory by several threads: every byte, at odd sizes and places, by the copies
- * of weft/map.h and by put and get; behind what came before; from several threads of the program at once; a driver that
- * refuses one piece. The argument: "threads" (they are in use), "none" (they are not), "fails", or nothing. */
+/* Large copies between plain memory and GPU memory by several threads: every byte, at odd sizes and
+ * places, by the copies of weft/map.h and by put and get; behind what came before; from several
+ * threads of the program at once; a driver that refuses one piece. The argument: "threads" (they
+ * are in use), "none" (they are not), "fails", or nothing. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -136,8 +137,8 @@ static void is_used(bool wanted)
 }
 
 /* Whichever piece it is: it is told, and the next copy is right. */
-/* Finding A21: when a copy that has failed returns, nothing of it is still to come. Looks at the first pieces at
- * once and again; 4 to 6 fail, so that those are under way. */
+/* Finding A21: when a copy that has failed returns, nothing of it is still to come. Looks at the
+ * first pieces at once and again; 4 to 6 fail, so that those are under way. */
 static void failed_copies_end(void)
 {
     enum { ROUNDS = 30, PIECE = 512 << 10, FIRST = 3 };

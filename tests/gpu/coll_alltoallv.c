@@ -4,7 +4,8 @@
  *   coll_alltoallv no_room    PE 0 sends more than the last one takes
  *   coll_alltoallv no_place   the last one's place for PE 0 is behind the end of its destination
  *   coll_alltoallv dies       the last PE is killed before the others come
- *   coll_alltoallv dies late  the same when they have agreed to go by the kernel; WEFT_WAIT_LIMIT is far away */
+ *   coll_alltoallv dies late  the same when they have agreed to go by the kernel; WEFT_WAIT_LIMIT
+ * is far away */
 #include "coll_job.h"
 
 #include "ops/coll_kernel.h"
@@ -162,7 +163,7 @@ static weft_status call(const struct members *t, const struct way *way, enum kin
         array_at(way->array[SEND_BYTES], SEND_BYTES), array_at(way->array[SEND_AT], SEND_AT));
 }
 
-/* ------------------------------------------------------------------------------------- every kind */
+/* ----------------------------------------------------------------------------------- every kind */
 
 /* Rounds that kernels of the team have begun on this GPU. */
 static uint64_t rounds(const struct members *t)
@@ -262,7 +263,8 @@ static void nothing_at_all(const struct members *t)
 
 /* ------------------------------------------------------------------------------------ refused */
 
-/* The member whose job has failed ends when the others have all that they wait for; a word of each says so. */
+/* The member whose job has failed ends when the others have all that they wait for; a word of each
+ * says so. */
 static void when_all_have(void)
 {
     uint64_t *told = (uint64_t *)memory[SYMMETRIC], yes = 1;
@@ -273,8 +275,9 @@ static void when_all_have(void)
             usleep(1000);
 }
 
-/* One member has less room for PE 0's block than that sends, or none since it would lie behind the destination: nothing of
- * it is stored there, PE 0 is told, and the job fails; all other blocks arrive. */
+/* One member has less room for PE 0's block than that sends, or none since it would lie behind the
+ * destination: nothing of it is stored there, PE 0 is told, and the job fails; all other blocks
+ * arrive. */
 static int refused(bool no_place)
 {
     const struct members *t = &teams[0];

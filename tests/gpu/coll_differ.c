@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking mode (WEFT_CHECK=1): members that call a collective on a stream differently are told who and what differs, and
- * nothing is stored. `coll_differ CASE`:
- *   agree                        nothing differs: values are right, also after many rounds
- *   bytes type op weights root call   the hosts see it, at the call, and the job goes on
- *   memory moves factor          the GPUs see it, when the streams come there, and the job has failed */
+/* Checking mode (WEFT_CHECK=1): members that call a collective on a stream differently are told who
+ * and what differs, and nothing is stored. `coll_differ CASE`: agree                        nothing
+ * differs: values are right, also after many rounds bytes type op weights root call   the hosts see
+ * it, at the call, and the job goes on memory moves factor          the GPUs see it, when the
+ * streams come there, and the job has failed */
 #include "coll_job.h"
 
 #include <stdatomic.h>
@@ -68,7 +68,8 @@ static void count_told(void)
     CHECK(told);
 }
 
-/* The end of a PE would be told to others in place of the difference, so all stay until all have been told. */
+/* The end of a PE would be told to others in place of the difference, so all stay until all have
+ * been told. */
 static void end_together(void)
 {
     atomic_fetch_add(told, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scaled and weighted sums, as tests ask for them: their factor in host memory, or for every second one in memory of the
- * GPU. */
+/* Scaled and weighted sums, as tests ask for them: their factor in host memory, or for every second
+ * one in memory of the GPU. */
 #ifndef WEFT_TESTS_COLL_FACTOR_H
 #define WEFT_TESTS_COLL_FACTOR_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of collectives on streams share: a job with a stream and memory of both kinds on its GPU, teams of three
- * kinds, and getting bytes to and from the GPU. */
+/* What the tests of collectives on streams share: a job with a stream and memory of both kinds on
+ * its GPU, teams of three kinds, and getting bytes to and from the GPU. */
 #ifndef WEFT_TESTS_COLL_JOB_H
 #define WEFT_TESTS_COLL_JOB_H
 

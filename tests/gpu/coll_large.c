@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of more than 2^31 bytes and elements on GPU memory, whose last block begins beyond 2^31 where there is one:
- * every byte is compared, and those behind the end. Needs 4.1 GiB of GPU heap for each PE: WEFT_GPU_HEAP_SIZE=5G. By
- * the host's functions: `coll_large host`. */
+/* Collectives of more than 2^31 bytes and elements on GPU memory, whose last block begins beyond
+ * 2^31 where there is one: every byte is compared, and those behind the end. Needs 4.1 GiB of GPU
+ * heap for each PE: WEFT_GPU_HEAP_SIZE=5G. By the host's functions: `coll_large host`. */
 #include "tests/job/job.h"
 
 #include "driver/cuda.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One collective of those that coll_stream.c puts on streams or lets the host call: its source, what is to come of it by
- * the reference, and the comparison, with the bytes around the destination. */
+/* One collective of those that coll_stream.c puts on streams or lets the host call: its source,
+ * what is to come of it by the reference, and the comparison, with the bytes around the
+ * destination. */
 #ifndef WEFT_TESTS_COLL_ONE_H
 #define WEFT_TESTS_COLL_ONE_H
 
@@ -126,7 +127,8 @@ static void compare(const struct call *c, const char *text)
         }
 }
 
-/* off: of both sides from an aligned place. in_place: the source is the destination, or its own part of it. */
+/* off: of both sides from an aligned place. in_place: the source is the destination, or its own
+ * part of it. */
 static void one(struct call c, bool own, size_t off, bool in_place, const char *text)
 {
     uint64_t salt = ++teams[c.t - teams].calls;

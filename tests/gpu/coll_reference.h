@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives are to give, computed one element after the other by plain C: values that differ in every PE,
- * element and round, of both signs and many magnitudes, and their combination in the order of the team. Shares no code
- * with what is tested. */
+/* What collectives are to give, computed one element after the other by plain C: values that differ
+ * in every PE, element and round, of both signs and many magnitudes, and their combination in the
+ * order of the team. Shares no code with what is tested. */
 #ifndef WEFT_TESTS_COLL_REFERENCE_H
 #define WEFT_TESTS_COLL_REFERENCE_H
 
@@ -91,7 +91,8 @@ static inline uint8_t ref_fp8_narrow(double x, weft_type type)
     return (uint8_t)(sign | nearest);
 }
 
-/* 16 bits to a real number and back, to nearest even: `digits` of the fraction, `bias` of the exponent. */
+/* 16 bits to a real number and back, to nearest even: `digits` of the fraction, `bias` of the
+ * exponent. */
 static inline double ref_wide(uint16_t bits, int digits, int bias)
 {
     int exponent = (bits & 0x7fff) >> digits, fraction = bits & ((1 << digits) - 1);
@@ -267,8 +268,8 @@ static inline void ref_rounded(void *to, weft_type type, float x)
     memcpy(to, ref_is_fp8(type) ? (void *)&small : (void *)&bits, ref_bytes(type));
 }
 
-/* Element i of all members' contributions, whose PEs are pes[0 ... n - 1]. A scaled sum: by ref_factor(salt),
- * a weighted one by ref_weight() of each. */
+/* Element i of all members' contributions, whose PEs are pes[0 ... n - 1]. A scaled sum: by
+ * ref_factor(salt), a weighted one by ref_weight() of each. */
 static inline void ref_reduced(void *to, weft_type type, weft_op op, const int *pes, int n,
                                size_t i, uint64_t salt)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives through scratch (gpu/coll_scratch.h), bit for bit against a serial reference: every operation where the
- * source, the destination or both are memory of this GPU alone, in place and between elements, of one step and of many.
- *   coll_scratch            all of that
- *   coll_scratch numbers    what passes looks like packets of the rounds behind it, whose senders come late
+/* Collectives through scratch (gpu/coll_scratch.h), bit for bit against a serial reference: every
+ * operation where the source, the destination or both are memory of this GPU alone, in place and
+ * between elements, of one step and of many. coll_scratch            all of that coll_scratch
+ * numbers    what passes looks like packets of the rounds behind it, whose senders come late
  *   coll_scratch lines      the same of lines, which the team has to have seen come whole */
 #include "coll_factor.h"
 #include "ops/coll_kernel.h"
@@ -199,7 +199,8 @@ static void every_operation(const struct members *t)
             }
 }
 
-/* A large broadcast goes in slices that the others hand on: many steps of them, empty and short ones among them. */
+/* A large broadcast goes in slices that the others hand on: many steps of them, empty and short
+ * ones among them. */
 static void slices(const struct members *t)
 {
     static const size_t sizes[] = {3000017, 3000016, 700001, 65536};
@@ -212,7 +213,8 @@ static void slices(const struct members *t)
     }
 }
 
-/* Words of 32 bits that stand beside the payload of packets, or of 64 that end a line: the number of a round. */
+/* Words of 32 bits that stand beside the payload of packets, or of 64 that end a line: the number
+ * of a round. */
 static void fill_numbers(uint64_t number, bool lines, size_t bytes)
 {
     uint32_t packet = (uint32_t)number | COLL_NUMBER_BIT;
@@ -222,8 +224,8 @@ static void fill_numbers(uint64_t number, bool lines, size_t bytes)
     }
 }
 
-/* What passes looks in every word like a packet, or line, of each of the next two rounds, which the one member that is
- * late has not sent when the others look for it. */
+/* What passes looks in every word like a packet, or line, of each of the next two rounds, which the
+ * one member that is late has not sent when the others look for it. */
 static void numbers(bool lines)
 {
     enum { BYTES = 4000000, SMALL = 64, BLOCKS = 64 };

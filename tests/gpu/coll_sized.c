@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives on streams to and from one member, and those whose sizes the GPUs alone know:
- *   coll_sized            gather, scatter, a reduction to one, collect and alltoallv, over several teams
- *   coll_sized no_room    an alltoallv that sends more than its receiver takes
- *   coll_sized no_room own  the same to memory of the receiver's GPU alone
- *   coll_sized no_end     a collect that runs past the end of such memory at one member
- *   coll_sized dies NAME  the last PE is killed while PE 0 waits in it; WEFT_WAIT_LIMIT is far away */
+ *   coll_sized            gather, scatter, a reduction to one, collect and alltoallv, over several
+ * teams coll_sized no_room    an alltoallv that sends more than its receiver takes coll_sized
+ * no_room own  the same to memory of the receiver's GPU alone coll_sized no_end     a collect that
+ * runs past the end of such memory at one member coll_sized dies NAME  the last PE is killed while
+ * PE 0 waits in it; WEFT_WAIT_LIMIT is far away */
 #include "coll_job.h"
 #include "ops/coll_kernel.h"
 
@@ -105,8 +105,9 @@ static uint64_t rounds(const struct members *t)
     return number;
 }
 
-/* The same bytes, called by the host: by the kernel where all that is sent lies in the heap, apart from where it goes to; by
- * puts where one member's does not, or lies in its place already. A member that sends nothing has no source. */
+/* The same bytes, called by the host: by the kernel where all that is sent lies in the heap, apart
+ * from where it goes to; by puts where one member's does not, or lies in its place already. A
+ * member that sends nothing has no source. */
 static void collect_by_host(const struct members *t, size_t most, size_t all, size_t own_bytes)
 {
     char *src = heap_src + 256, *to = heap_dst + 256;
@@ -203,7 +204,8 @@ static void alltoallv(const struct members *t, size_t most, int narrow)
                                 (uint64_t *)(own_src + 1024 * SEND_AT), stream));
     if (narrow >= 0) {
         CHECK(!cuda.StreamSynchronize(stream));
-        if (too_much) /* the job has failed for the others, which may not have waited for all blocks */
+        if (too_much) /* the job has failed for the others, which may not have waited for all
+                       * blocks */
             same("alltoallv without room", dst, room, most);
         return;
     }
@@ -240,7 +242,8 @@ static void sized_own(const struct members *t)
     own = false;
 }
 
-/* One member has less room than member 0 sends: nothing is stored there, and the job fails with the words. */
+/* One member has less room than member 0 sends: nothing is stored there, and the job fails with the
+ * words. */
 static int no_room(void)
 {
     weft_status status;

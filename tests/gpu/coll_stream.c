@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives in stream order and by the host on GPU memory, bit for bit against a serial reference:
- *   coll_stream                 every operation, type and operator; sizes and places at their edges; several teams
- *   coll_stream host            the same by the host's functions
- *   coll_stream mixed SEED      a random sequence over several teams, one PE late at random, checked at the end of each
- *   coll_stream flood           a root that runs ahead of receivers that are late
- *   coll_stream renew           numbers of rounds where those of packets come again
+/* Collectives in stream order and by the host on GPU memory, bit for bit against a serial
+ * reference: coll_stream                 every operation, type and operator; sizes and places at
+ * their edges; several teams coll_stream host            the same by the host's functions
+ *   coll_stream mixed SEED      a random sequence over several teams, one PE late at random,
+ * checked at the end of each coll_stream flood           a root that runs ahead of receivers that
+ * are late coll_stream renew           numbers of rounds where those of packets come again
  *   coll_stream graph           captured and replayed between other calls (on GPUs)
- *   coll_stream ready           destinations that a member's stream still fills when the others have come
- *   coll_stream crossed         two teams on two streams, which members order differently
+ *   coll_stream ready           destinations that a member's stream still fills when the others
+ * have come coll_stream crossed         two teams on two streams, which members order differently
  *   coll_stream late_root [BYTES]  broadcasts that are handed on in chunks, or slices
- *   coll_stream limits          weft_team_limit_sms(): obeyed, the least of all members, refused, between and after others
- *   coll_stream uneven [SMS]    members with other settings of WEFT_COLL and WEFT_COLL_SMS (PE 1's) agree
- *   coll_stream expires         a member does not call: the others are told who, and of what
- *   coll_stream misuse          what is refused, in words
- *   coll_stream leave           the job is left, and no thread that looks after its kernels looks any more
- *   coll_stream dies OPERATION  a member is killed before it calls: the others are told
- * WEFT_COLL and WEFT_COLL_SMS force ways and blocks. */
+ *   coll_stream limits          weft_team_limit_sms(): obeyed, the least of all members, refused,
+ * between and after others coll_stream uneven [SMS]    members with other settings of WEFT_COLL and
+ * WEFT_COLL_SMS (PE 1's) agree coll_stream expires         a member does not call: the others are
+ * told who, and of what coll_stream misuse          what is refused, in words coll_stream leave the
+ * job is left, and no thread that looks after its kernels looks any more coll_stream dies OPERATION
+ * a member is killed before it calls: the others are told WEFT_COLL and WEFT_COLL_SMS force ways
+ * and blocks. */
 #include "coll_one.h"
 
 #include "ops/coll_kernel.h"
@@ -137,8 +137,8 @@ static void mixed(unsigned rounds)
     }
 }
 
-/* The root puts broadcasts on its stream one behind the other, each with a destination of its own, while receivers come
- * late: none may be overwritten in the slots before it was taken. */
+/* The root puts broadcasts on its stream one behind the other, each with a destination of its own,
+ * while receivers come late: none may be overwritten in the slots before it was taken. */
 static void flood(void)
 {
     enum { ROUNDS = 120, STEP = 4096 };
@@ -166,8 +166,9 @@ static void flood(void)
     }
 }
 
-/* Rounds begin in front of the number at which those of packets come again. What was put there before must not be
- * taken for new: each slot is written by a large round, then left until the same number comes. */
+/* Rounds begin in front of the number at which those of packets come again. What was put there
+ * before must not be taken for new: each slot is written by a large round, then left until the same
+ * number comes. */
 static void renew(void)
 {
     struct gpu *gpu = job->gpu;
@@ -187,8 +188,8 @@ static void renew(void)
         one(large, false, 0, false, "after");
 }
 
-/* A destination is not touched before its own stream has come to the call: one member comes late, and its stream
- * still fills its destination. */
+/* A destination is not touched before its own stream has come to the call: one member comes late,
+ * and its stream still fills its destination. */
 static void ready(void)
 {
     static const size_t counts[] = {3, 1500, 30000};
@@ -217,8 +218,8 @@ static void ready(void)
         }
 }
 
-/* Every second PE gives the first team's collective behind the second one's, on a stream that waits for that; the others
- * the other way round, on streams that do not wait for each other. */
+/* Every second PE gives the first team's collective behind the second one's, on a stream that waits
+ * for that; the others the other way round, on streams that do not wait for each other. */
 static void crossed(void)
 {
     CUstream first = stream, second;
@@ -479,14 +480,16 @@ static int dies(const char *operation)
     _exit(0);
 }
 
-/* The end of PE 0, which has told by then, ends the job; that of another one before would be told in its place. */
+/* The end of PE 0, which has told by then, ends the job; that of another one before would be told
+ * in its place. */
 static void stay(void)
 {
     for (int i = 0; i < 300; i++)
         usleep(100000);
 }
 
-/* WEFT_WAIT_LIMIT is short. backwards: of a sync by the team in whose order the PEs come backwards. */
+/* WEFT_WAIT_LIMIT is short. backwards: of a sync by the team in whose order the PEs come
+ * backwards. */
 static int expires(bool backwards)
 {
     struct call c = {.what = REDUCE,

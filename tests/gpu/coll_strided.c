@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoall of elements that lie apart, on streams and by the host on GPU memory, byte for byte, with what lies between
- * and around the elements: elements of every size, strides, places and teams; in memory of the heap and of this GPU
- * alone. `coll_strided host`: the host's function. Between PEs that kernels do not reach, a block is a put or a few, and not one for
- * each element. */
+/* Alltoall of elements that lie apart, on streams and by the host on GPU memory, byte for byte,
+ * with what lies between and around the elements: elements of every size, strides, places and
+ * teams; in memory of the heap and of this GPU alone. `coll_strided host`: the host's function.
+ * Between PEs that kernels do not reach, a block is a put or a few, and not one for each
+ * element. */
 #include "coll_job.h"
 
 static bool by_host;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files in the order of a stream of the driver: what is put on the stream before is in the file, and what is put
- * on it behind sees what was read. */
+/* Files in the order of a stream of the driver: what is put on the stream before is in the file,
+ * and what is put on it behind sees what was read. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream of another GPU than the PE's: each operation refuses it in words, and nothing is stored. */
+/* A stream of another GPU than the PE's: each operation refuses it in words, and nothing is
+ * stored. */
 #include "tests/job/job.h"
 
 #include "job/job.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding A8: two executables of one captured graph whose call the host makes (no address of this GPU reaches the
- * peer) run side by side on two streams. The call is made once for each launch, and what each stream does behind
- * its launch comes behind the call of that launch. */
+/* Finding A8: two executables of one captured graph whose call the host makes (no address of this
+ * GPU reaches the peer) run side by side on two streams. The call is made once for each launch, and
+ * what each stream does behind its launch comes behind the call of that launch. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"

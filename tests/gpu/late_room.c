@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory over path net whose last NIC fails in the midst of a put: what was lost asks the owner for its room
- * without waiting, and before the answer is looked at another put has asked and waited. The answer that nobody looks for
- * any more must not be what a quiet waits for. */
+/* GPU memory over path net whose last NIC fails in the midst of a put: what was lost asks the owner
+ * for its room without waiting, and before the answer is looked at another put has asked and
+ * waited. The answer that nobody looks for any more must not be what a quiet waits for. */
 #include "gpu_test.h"
 
 #include "path/net/stage.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory in the CPU's addresses: mappings of the own and of other PEs' memory, copies by the CPU beside
- * those of the copy engine, at all sizes and alignments, single values and signals, waits, fork, what is
- * refused. The first argument says whether there is to be a way: "works", "none" or "any"; the second, what the
- * reason holds. */
+/* GPU memory in the CPU's addresses: mappings of the own and of other PEs' memory, copies by the
+ * CPU beside those of the copy engine, at all sizes and alignments, single values and signals,
+ * waits, fork, what is refused. The first argument says whether there is to be a way: "works",
+ * "none" or "any"; the second, what the reason holds. */
 #include "gpu_test.h"
 #include "own_memory.h"
 
@@ -178,7 +178,8 @@ static void copies(void)
 
 /* ------------------------------------------------------------------- operations between the PEs */
 
-/* What a PE puts, sets and signals by the CPU is there when it says so, behind what the copy engine put. */
+/* What a PE puts, sets and signals by the CPU is there when it says so, behind what the copy engine
+ * put. */
 static void operations(void)
 {
     enum { ROUNDS = 60, WORDS = 40 };
@@ -232,7 +233,7 @@ static void operations(void)
     OK(weft_free(job, flag));
 }
 
-/* ---------------------------------------------------------------------------------------- threads */
+/* -------------------------------------------------------------------------------------- threads */
 
 enum { THREADS = 4, THREAD_ROUNDS = 300, THREAD_BYTES = 300000 };
 
@@ -277,7 +278,7 @@ static void threads(void)
     OK(weft_free(job, shared));
 }
 
-/* ------------------------------------------------------------------------------------ host memory */
+/* ---------------------------------------------------------------------------------- host memory */
 
 static void host_memory(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mappings of memory of the program's own: cudaMalloc()'s, also of several allocations side by side; and what is kept of
- * a mapping that was taken back: for the same memory, for no other, not without bounds, and not beyond
- * weft_unregister(). The first argument: "works", or what the reason holds for which cudaMalloc()'s is refused; the second,
- * "scarce": BAR1 has no room for all. */
+/* Mappings of memory of the program's own: cudaMalloc()'s, also of several allocations side by
+ * side; and what is kept of a mapping that was taken back: for the same memory, for no other, not
+ * without bounds, and not beyond weft_unregister(). The first argument: "works", or what the reason
+ * holds for which cudaMalloc()'s is refused; the second, "scarce": BAR1 has no room for all. */
 #include "gpu_test.h"
 #include "own_memory.h"
 
@@ -69,7 +69,7 @@ static void both_ways(CUdeviceptr at, char *mapped, size_t bytes, unsigned seed)
     free(came);
 }
 
-/* -------------------------------------------------------------------------------- cudaMalloc()'s */
+/* ------------------------------------------------------------------------------- cudaMalloc()'s */
 
 static void plain_memory(void)
 {
@@ -124,7 +124,7 @@ static void plain_is_refused(const char *words)
     CHECK(!cuda.MemFree(at));
 }
 
-/* ------------------------------------------------------------------------------------ what is kept */
+/* --------------------------------------------------------------------------------- what is kept */
 
 static void kept(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory over path net, as the NIC or pinned host memory carries it: either kind of memory at either
- * end, sizes and places that nothing is a multiple of, flags that lie among data and come behind it,
- * signals behind transfers of many pieces, several threads at once; an end whose GPU fails, or that dies,
- * in the middle.
+/* GPU memory over path net, as the NIC or pinned host memory carries it: either kind of memory at
+ * either end, sizes and places that nothing is a multiple of, flags that lie among data and come
+ * behind it, signals behind transfers of many pieces, several threads at once; an end whose GPU
+ * fails, or that dies, in the middle.
  *
  *   net moves [TEXT [LATER]] | some [TEXT [LATER]] | fails CALL WHERE | dies put|get
  *
@@ -49,7 +49,7 @@ static void barrier(void)
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* ------------------------------------------------------------------------------- every pair of kinds */
+/* -------------------------------------------------------------------------- every pair of kinds */
 
 /* There and back; what lies around stays as it was. */
 static void one_size(size_t bytes, size_t shift, bool to_gpu, int from_kind, int round)
@@ -100,7 +100,8 @@ static void sizes(void)
                 one_size(bytes[i], (size_t)(round % 5) * 3, kinds >= 3, kinds % 3, round);
 }
 
-/* When a put has returned its source may be used for something else, whether the NIC reads it in place or not. */
+/* When a put has returned its source may be used for something else, whether the NIC reads it in
+ * place or not. */
 static void source_is_free(void)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -116,10 +117,10 @@ static void source_is_free(void)
     }
 }
 
-/* ---------------------------------------------------------------------------- flags among the data */
+/* ------------------------------------------------------------------------- flags among the data */
 
-/* Blocks of data with a flag behind each: fence alone keeps each flag behind all the data, and neither
- * writes into the other. */
+/* Blocks of data with a flag behind each: fence alone keeps each flag behind all the data, and
+ * neither writes into the other. */
 static void flags_among_data(void)
 {
     enum { BLOCKS = 5, BLOCK = 100008 }; /* the flag is the last word of each */
@@ -149,8 +150,8 @@ static void flags_among_data(void)
     }
 }
 
-/* What a fence parts arrives in that order, however each part travels: the last writer of a byte is the
- * last that was given. */
+/* What a fence parts arrives in that order, however each part travels: the last writer of a byte is
+ * the last that was given. */
 static void small_and_large(void)
 {
     enum { SMALL = 3001, AT = 100, ALL = 70001 };
@@ -207,7 +208,7 @@ static void signals(uint64_t *signal, bool from_gpu)
     }
 }
 
-/* ----------------------------------------------------------------------------------------- threads */
+/* -------------------------------------------------------------------------------------- threads */
 
 struct worker {
     pthread_t thread;
@@ -253,7 +254,7 @@ static void threads(void)
     barrier();
 }
 
-/* ------------------------------------------------------------------------------------------ faults */
+/* --------------------------------------------------------------------------------------- faults */
 
 static weft_status there_and_back(void)
 {
@@ -263,8 +264,8 @@ static weft_status there_and_back(void)
     return status ? status : weft_get(ctx, gpu_from, gpu_to, LARGE, 1);
 }
 
-/* One call of the driver fails at PE `where`, which asks (0) or is asked (1): PE 0 is told, and so is its
- * next call. In a job of two. */
+/* One call of the driver fails at PE `where`, which asks (0) or is asked (1): PE 0 is told, and so
+ * is its next call. In a job of two. */
 static int one_fails(const char *call, int where)
 {
     make(seen, me, 1, LARGE);

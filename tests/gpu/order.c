@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is behind what, with GPU memory: puts of several contexts (and so over every stream of the
- * library's own) behind fence, quiet, signals and barriers; sources that are used again; threads that
- * share a context. Where it can, the receiver looks with the CPU's own loads, so that nothing of the
- * library waits for the data in between. */
+ * library's own) behind fence, quiet, signals and barriers; sources that are used again; threads
+ * that share a context. Where it can, the receiver looks with the CPU's own loads, so that nothing
+ * of the library waits for the data in between. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -85,8 +85,8 @@ static void all_contexts(uint64_t *data, uint64_t *source, uint64_t *flag)
     }
 }
 
-/* What was given before an atomic that answered is at rest, and nothing that came after it. All of it
- * in GPU memory, and so on one stream of the library. */
+/* What was given before an atomic that answered is at rest, and nothing that came after it. All of
+ * it in GPU memory, and so on one stream of the library. */
 static void behind_an_answer(uint64_t *data, uint64_t *source, uint64_t *counter, uint64_t *flag)
 {
     static uint64_t seen[WORDS];
@@ -170,8 +170,8 @@ static void sources(uint64_t *data, uint64_t *flag)
     OK(weft_free(job, gpu_signal));
 }
 
-/* A put, with signal or without, from memory that the GPU reads by itself: the same, when the call has
- * returned. */
+/* A put, with signal or without, from memory that the GPU reads by itself: the same, when the call
+ * has returned. */
 static void pinned_sources(uint64_t *data, uint64_t *source, uint64_t *gpu_signal)
 {
     static uint64_t seen[WORDS];

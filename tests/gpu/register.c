@@ -13,7 +13,8 @@ static weft_job *job;
 static weft_ctx *ctx;
 static int me, n, next, previous;
 
-/* Sends `bytes` from local memory to the next PE, and fetches what the previous one sent into it. */
+/* Sends `bytes` from local memory to the next PE, and fetches what the previous one sent into
+ * it. */
 static void exchange(char *symmetric, char *local, size_t bytes)
 {
     unsigned char *mine = malloc(ROOM), *seen = malloc(ROOM);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path relay: which pairs take it, by themselves or forced, over which GPU, and that it carries data from
- * and to memory that the third GPU cannot access: what the program took from cuMemAlloc() and
- * cuMemCreate(). What it shares with p2p is tested by the other programs of this folder.
- *   relay chosen GPU | lost GPU | forced [GPU] | staged WORDS     GPU: of the pair of PEs 0 and 1; none: the
- *   peer's. lost: p2p was there, and has failed its proof */
+/* Path relay: which pairs take it, by themselves or forced, over which GPU, and that it carries
+ * data from and to memory that the third GPU cannot access: what the program took from cuMemAlloc()
+ * and cuMemCreate(). What it shares with p2p is tested by the other programs of this folder. relay
+ * chosen GPU | lost GPU | forced [GPU] | staged WORDS     GPU: of the pair of PEs 0 and 1; none:
+ * the peer's. lost: p2p was there, and has failed its proof */
 #include "gpu_test.h"
 #include "own_memory.h"
 
@@ -51,7 +51,8 @@ static void expect_staged(const char *words)
     }
 }
 
-/* From and to memory of the program's own: odd places and sizes, and more than goes around at once. */
+/* From and to memory of the program's own: odd places and sizes, and more than goes around at
+ * once. */
 static void carry(unsigned char *heap, unsigned char *own, unsigned char *plain)
 {
     static const size_t sizes[] = {1, 7, 8, 4097, BYTES - 3};
@@ -103,8 +104,8 @@ static void behind_it(uint64_t *heap, uint64_t *own, uint64_t *signal)
         CHECK(words[3 * i] == (5ull << 56 | (uint64_t)other << 32 | 2 * i));
 }
 
-/* From heap to heap: a large transfer, which may go in parts at the same time, before its signal; elements
- * of the peer's into the own. */
+/* From heap to heap: a large transfer, which may go in parts at the same time, before its signal;
+ * elements of the peer's into the own. */
 static void between_heaps(unsigned char *heap, unsigned char *plain, uint64_t *signal)
 {
     enum { HALF = BYTES / 2 & ~7, WORDS = 48 };

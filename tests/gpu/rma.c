@@ -123,7 +123,8 @@ static void strided(char *dst, char *src)
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* Of the GPU heap, to the byte: what begins in it and ends behind it is refused, by every operation. */
+/* Of the GPU heap, to the byte: what begins in it and ends behind it is refused, by every
+ * operation. */
 static void up_to_the_end(char *gpu)
 {
     enum { STEP = 64 << 10 };

@@ -93,8 +93,8 @@ static void wait_types(char *place)
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* Without a wait: by its signal a PE's data comes although that PE calls nothing of Weft any more, until a
- * signal of the system tells it that it has come. `pid`: a word of host memory. */
+/* Without a wait: by its signal a PE's data comes although that PE calls nothing of Weft any more,
+ * until a signal of the system tells it that it has come. `pid`: a word of host memory. */
 static void away(uint64_t *data, uint64_t *signal, uint64_t *pid)
 {
     enum { LIMIT_S = 10 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory that is not mapped at the peer: the path staged takes its place, is proven, and does what
- * the others do: data of any size from and to either kind of memory, atomics in which owner and peer
- * meet, a flag in mapped host memory behind data in GPU memory, signals of either kind. */
+/* GPU memory that is not mapped at the peer: the path staged takes its place, is proven, and does
+ * what the others do: data of any size from and to either kind of memory, atomics in which owner
+ * and peer meet, a flag in mapped host memory behind data in GPU memory, signals of either kind. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -106,7 +106,8 @@ static void source_is_free(unsigned char *to, unsigned char *from, unsigned char
     }
 }
 
-/* More under way than the shared memory of the path holds at once: `count` pieces, each of its own. */
+/* More under way than the shared memory of the path holds at once: `count` pieces, each of its
+ * own. */
 static void many_under_way(unsigned char *to, size_t piece, int count, const char *what)
 {
     unsigned char *plain = malloc(piece * (size_t)count);
@@ -131,7 +132,8 @@ static void many_under_way(unsigned char *to, size_t piece, int count, const cha
     free(plain);
 }
 
-/* Data in GPU memory by asking, the flag by a store of the CPU: only the fence keeps them in order. */
+/* Data in GPU memory by asking, the flag by a store of the CPU: only the fence keeps them in
+ * order. */
 static void flag_behind_data(unsigned char *to, unsigned char *plain, uint64_t *flag)
 {
     for (int round = 1; round <= ROUNDS; round++) {
@@ -190,8 +192,8 @@ static void word_behind_copy(unsigned char *to, unsigned char *from, unsigned ch
     }
 }
 
-/* Bytes so few that they are stored by themselves, or loaded: of every size and place, from and to either
- * kind of memory; what is beside them stays. */
+/* Bytes so few that they are stored by themselves, or loaded: of every size and place, from and to
+ * either kind of memory; what is beside them stays. */
 static void few_bytes(unsigned char *to, unsigned char *from, unsigned char *plain)
 {
     enum { AROUND = 64 };
@@ -222,7 +224,8 @@ static void few_bytes(unsigned char *to, unsigned char *from, unsigned char *pla
         }
 }
 
-/* Every PE, the owner among them, adds to the same words: none is lost, and each value is seen once. */
+/* Every PE, the owner among them, adds to the same words: none is lost, and each value is seen
+ * once. */
 static void atomics(uint64_t *words)
 {
     uint64_t before, sum = 0, zero[2] = {0, 0xffffffff00000000u};
@@ -241,8 +244,8 @@ static void atomics(uint64_t *words)
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* One call of the driver fails at PE `where`, which asks (0) or is asked (1): PE 0 is told, or all is right.
- * In a job of two. */
+/* One call of the driver fails at PE `where`, which asks (0) or is asked (1): PE 0 is told, or all
+ * is right. In a job of two. */
 static void one_fails(const char *call, int where, unsigned char *to, unsigned char *from,
                       unsigned char *plain)
 {
@@ -272,8 +275,8 @@ static void one_fails(const char *call, int where, unsigned char *to, unsigned c
     weft_barrier(weft_team_world(job));
 }
 
-/* What is no more than a word needs no event of the driver, at neither end: a copy with an event behind it
- * takes longer than all else together. */
+/* What is no more than a word needs no event of the driver, at neither end: a copy with an event
+ * behind it takes longer than all else together. */
 static void without_events(uint64_t *to, uint64_t *from)
 {
     uint64_t value = 0, mine = 0x8000000000000001u + (uint64_t)me;

@@ -101,8 +101,8 @@ static void signals(const char *what, char *dst, char *src, uint64_t *signal, ch
     free(seen);
 }
 
-/* Small copies by a kernel, whose widest access follows from the place of both sides: no byte of the
- * end is missing, and none behind it is touched. */
+/* Small copies by a kernel, whose widest access follows from the place of both sides: no byte of
+ * the end is missing, and none behind it is touched. */
 static void places(char *dst, char *src, uint64_t *signal)
 {
     static const size_t shifts[] = {0, 1, 2, 4, 8, 12, 16},

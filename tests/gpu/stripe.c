@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large copies over several ways: what weft_path_query() says of them, and that data, signals and what
- * overlaps come out as with one way, before and behind a growth of the heap.
- *   stripe WORDS       what must be told of the ways to the other PE; "-": whatever is told
- *   stripe WORDS WEFT  ... and by the command WEFT, explain --job, from outside too
- * With STRIPE_MIB in the environment the rate of a put of that size is printed. */
+/* Large copies over several ways: what weft_path_query() says of them, and that data, signals and
+ * what overlaps come out as with one way, before and behind a growth of the heap. stripe WORDS what
+ * must be told of the ways to the other PE; "-": whatever is told stripe WORDS WEFT  ... and by the
+ * command WEFT, explain --job, from outside too With STRIPE_MIB in the environment the rate of a
+ * put of that size is printed. */
 #include "gpu_test.h"
 
 #include <time.h>
@@ -121,9 +121,9 @@ static void behind_all_parts(uint64_t *to, uint64_t *from, uint64_t *signal, uin
     }
 }
 
-/* A context's own puts to one place, the later with the later value: large behind small, small behind
- * large, large behind large. `unasked`: in every other round without fence, for striped copies keep their
- * places among those of their context though no program may count on that. */
+/* A context's own puts to one place, the later with the later value: large behind small, small
+ * behind large, large behind large. `unasked`: in every other round without fence, for striped
+ * copies keep their places among those of their context though no program may count on that. */
 static void one_behind_the_other(uint64_t *to, uint64_t *from, uint64_t *words, int unasked)
 {
     for (uint64_t round = 1; round <= ROUNDS; round++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program's own that becomes symmetric: it is reached by every kind of operation at every
- * PE, is the same memory at both addresses, comes and goes in any order, and is refused in words. */
+/* Memory of the program's own that becomes symmetric: it is reached by every kind of operation at
+ * every PE, is the same memory at both addresses, comes and goes in any order, and is refused in
+ * words. */
 #include "gpu_test.h"
 #include "own_memory.h"
 
@@ -32,7 +33,8 @@ static struct piece shareable(size_t bytes)
     return make_piece(&cuda, bytes, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 }
 
-/* Whether the history of the black box has the call among what came after its first `before` entries. */
+/* Whether the history of the black box has the call among what came after its first `before`
+ * entries. */
 static bool recorded(enum box_operation operation, uint64_t before)
 {
     const struct box *box = job->box;
@@ -239,7 +241,8 @@ static void end(void)
     cuda_close(&cuda);
 }
 
-/* One call of the driver fails at PE 0: all are refused, nothing is taken, and the next try is good. */
+/* One call of the driver fails at PE 0: all are refused, nothing is taken, and the next try is
+ * good. */
 static void one_fails(const char *call)
 {
     void *symmetric;

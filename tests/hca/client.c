@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* Of the stand-in of CUDA: units of memory, and the bit by which its addresses differ from those of the CPU. */
+/* Of the stand-in of CUDA: units of memory, and the bit by which its addresses differ from those of
+ * the CPU. */
 #define GPU_UNIT ((size_t)2 << 20)
 #define GPU_BIT  (UINT64_C(1) << 46)
 
@@ -76,8 +77,8 @@ static int make_qp(struct client *c, size_t record_at)
     return c->qp ? 0 : -1;
 }
 
-/* Memory of the stand-in of a GPU, which lives as long as the process: *there is its address, the result is where the
- * CPU sees it. */
+/* Memory of the stand-in of a GPU, which lives as long as the process: *there is its address, the
+ * result is where the CPU sees it. */
 static uint8_t *gpu_memory(size_t bytes, void **there)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small client of the software HCA for its tests: queue pairs made by DevX commands, requests written by hand.
- * It reads the formats for itself, and shares no text with the HCA. */
+/* A small client of the software HCA for its tests: queue pairs made by DevX commands, requests
+ * written by hand. It reads the formats for itself, and shares no text with the HCA. */
 #ifndef HCA_CLIENT_H
 #define HCA_CLIENT_H
 
@@ -46,11 +46,11 @@ struct client {
 
 struct client_options {
     unsigned log_sq, log_cq;
-    bool
-        single; /* no completion comes before the one before it was taken: may be collapsed on a GPU */
-    bool ring;                   /* completion queue in a ring, else collapsed */
-    int access;                  /* of the memory; 0: all */
-    int device;                  /* number in the list */
+    bool single; /* no completion comes before the one before it was taken: may be collapsed on a
+                    GPU */
+    bool ring;   /* completion queue in a ring, else collapsed */
+    int access;  /* of the memory; 0: all */
+    int device;  /* number in the list */
     size_t memory_bytes;         /* 0: CLIENT_MEMORY */
     struct mlx5dv_devx_uar *uar; /* another client's; NULL: one of its own */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a write of 8 bytes costs the software HCA: CPU time of the engines, in one process and between two, and
- * the rate where requests are posted meanwhile. Printed, not judged. */
+/* What a write of 8 bytes costs the software HCA: CPU time of the engines, in one process and
+ * between two, and the rate where requests are posted meanwhile. Printed, not judged. */
 #include "client.h"
 
 #include <stdio.h>
@@ -27,7 +27,8 @@ static double engine_seconds(void)
     return clock_of(CLOCK_PROCESS_CPUTIME_ID) - clock_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* The ring's first round by the client's own functions; later ones differ in their index and value. */
+/* The ring's first round by the client's own functions; later ones differ in their index and
+ * value. */
 static void fill_ring(struct client *c)
 {
     for (unsigned i = 0; i < 2 * HALF; i++) {

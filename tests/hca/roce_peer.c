@@ -66,7 +66,7 @@ static uint32_t check(uint32_t from, uint32_t to, uint16_t from_port, const uint
     return ~crc;
 }
 
-/* ------------------------------------------------------------------------------- what follows what */
+/* ---------------------------------------------------------------------------- what follows what */
 
 static bool has_reth(uint8_t o)
 {

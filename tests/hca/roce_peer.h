@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end of the wire, by hand: RoCE v2 datagrams made and read one at a time. It reads the format for itself, and
- * shares no text with the HCA; its CRC goes bit by bit. */
+/* The other end of the wire, by hand: RoCE v2 datagrams made and read one at a time. It reads the
+ * format for itself, and shares no text with the HCA; its CRC goes bit by bit. */
 #ifndef ROCE_PEER_H
 #define ROCE_PEER_H
 

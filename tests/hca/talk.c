@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One RC queue pair by the plain verbs, over whatever adapter its libibverbs has: a server that only has memory and
- * receives, and a client that writes, reads back, changes by atomics and sends, and compares all of it.
- *   talk DEVICE GID_INDEX PORT [SERVER] */
+/* One RC queue pair by the plain verbs, over whatever adapter its libibverbs has: a server that
+ * only has memory and receives, and a client that writes, reads back, changes by atomics and sends,
+ * and compares all of it. talk DEVICE GID_INDEX PORT [SERVER] */
 #include <arpa/inet.h>
 #include <endian.h>
 #include <infiniband/verbs.h>
@@ -282,7 +282,8 @@ int main(int argc, char **argv)
         many();
         MUST(write(s, &byte, 1) == 1);
         send_all();
-        /* At the end what is refused: the queue pair does not survive it, and says so once, which may be lost. */
+        /* At the end what is refused: the queue pair does not survive it, and says so once, which
+         * may be lost. */
         if (!getenv("TALK_LOSES")) {
             post(IBV_WR_RDMA_WRITE, its.memory, 0, 8, 0, 0x100);
             next(IBV_WC_REM_ACCESS_ERR);

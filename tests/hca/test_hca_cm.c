@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection manager by its public names: what either end is told, with which words of the other, and that queue
- * pairs work when it says so. Both ends are in this process but where one dies. */
+/* The connection manager by its public names: what either end is told, with which words of the
+ * other, and that queue pairs work when it says so. Both ends are in this process but where one
+ * dies. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,8 @@
 
 #include <cmocka.h>
 
-/* The address of a connection: one of the loopback network, where the HCA has one a device of its own. */
+/* The address of a connection: one of the loopback network, where the HCA has one a device of its
+ * own. */
 static const char *address(void)
 {
     const char *own = getenv("TEST_ADDRESS");
@@ -332,7 +334,8 @@ static void await_for(struct rdma_event_channel *channel, const struct rdma_cm_i
     assert_int_equal(rdma_ack_cm_event(event), 0);
 }
 
-/* Events that nobody has looked at come in their order, and go to another channel with their identifier. */
+/* Events that nobody has looked at come in their order, and go to another channel with their
+ * identifier. */
 static void events_go_along(void **state)
 {
     struct rdma_cm_id *ids[3];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables SOFT_HCA_*: what each gives, the ends of numbers, and what is said of wrong ones. They are read once
- * in a process: each case is a child's. */
+/* The variables SOFT_HCA_*: what each gives, the ends of numbers, and what is said of wrong ones.
+ * They are read once in a process: each case is a child's. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -73,16 +73,17 @@ static void each_has_its_value(void **state)
     gives("", "0 0 1 1 1 1000 0 0 0 0 0 512 0 -:");
     gives("SOFT_HCA_MODE= SOFT_HCA_DEVICES=",
           "0 0 1 1 1 1000 0 0 0 0 0 512 0 -:"); /* empty: not set */
-    gives(
-        "SOFT_HCA_MODE=adversarial SOFT_HCA_LINK=roce SOFT_HCA_DEVICES=8 SOFT_HCA_LOG=all "
-        "SOFT_HCA_SEED=4294967295 SOFT_HCA_IDLE_US=1000000 SOFT_HCA_WEAK_ATOMICS=1 SOFT_HCA_APART=1 "
-        "SOFT_HCA_FAIL_AT=4294967295 SOFT_HCA_GPU=none SOFT_HCA_ENGINE=other SOFT_HCA_RING_KIB=65536 "
-        "SOFT_HCA_ICRC=check SOFT_HCA_CAPTURE=/x SOFT_HCA_ADDRESS=10.0.0.1,lo,255.1.2.3",
-        "1 1 8 2 4294967295 1000000 1 1 4294967295 3 2 65536 1 /x: 0a000001 7f000000 ff010203");
-    gives(
-        "SOFT_HCA_MODE=lenient SOFT_HCA_LOG=none SOFT_HCA_GPU=dmabuf SOFT_HCA_ENGINE=gpu SOFT_HCA_SEED=0 "
-        "SOFT_HCA_IDLE_US=1 SOFT_HCA_RING_KIB=64",
-        "2 0 1 0 0 1 0 0 0 1 1 64 0 -:");
+    gives("SOFT_HCA_MODE=adversarial SOFT_HCA_LINK=roce SOFT_HCA_DEVICES=8 SOFT_HCA_LOG=all "
+          "SOFT_HCA_SEED=4294967295 SOFT_HCA_IDLE_US=1000000 SOFT_HCA_WEAK_ATOMICS=1 "
+          "SOFT_HCA_APART=1 "
+          "SOFT_HCA_FAIL_AT=4294967295 SOFT_HCA_GPU=none SOFT_HCA_ENGINE=other "
+          "SOFT_HCA_RING_KIB=65536 "
+          "SOFT_HCA_ICRC=check SOFT_HCA_CAPTURE=/x SOFT_HCA_ADDRESS=10.0.0.1,lo,255.1.2.3",
+          "1 1 8 2 4294967295 1000000 1 1 4294967295 3 2 65536 1 /x: 0a000001 7f000000 ff010203");
+    gives("SOFT_HCA_MODE=lenient SOFT_HCA_LOG=none SOFT_HCA_GPU=dmabuf SOFT_HCA_ENGINE=gpu "
+          "SOFT_HCA_SEED=0 "
+          "SOFT_HCA_IDLE_US=1 SOFT_HCA_RING_KIB=64",
+          "2 0 1 0 0 1 0 0 0 1 1 64 0 -:");
     gives("SOFT_HCA_GPU=peermem SOFT_HCA_RING_KIB=65", "0 0 1 1 1 1000 0 0 0 2 0 128 0 -:");
     gives("SOFT_HCA_RING_KIB=96", "0 0 1 1 1 1000 0 0 0 0 0 128 0 -:");
     gives("SOFT_HCA_RING_KIB=128", "0 0 1 1 1 1000 0 0 0 0 0 128 0 -:");

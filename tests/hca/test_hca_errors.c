@@ -22,7 +22,8 @@ static void store_doorbell(struct client *c, const uint32_t *words)
     __atomic_store_n(client_register(c), value, __ATOMIC_RELEASE);
 }
 
-/* The next completion is an error with this syndrome, of this request; returns the vendor's syndrome. */
+/* The next completion is an error with this syndrome, of this request; returns the vendor's
+ * syndrome. */
 static int expect_error(struct client *c, int syndrome, int index)
 {
     struct mlx5_cqe64 e;
@@ -276,7 +277,8 @@ static void one_elsewhere(unsigned opcode, bool wrong_qpn, uint8_t vendor)
     close_pair(&a, &b);
 }
 
-/* A request for another place of the ring, or of another queue; also where many like it would go in one packet. */
+/* A request for another place of the ring, or of another queue; also where many like it would go in
+ * one packet. */
 static void request_of_another_place(void **state)
 {
     static const unsigned opcodes[] = {MLX5_OPCODE_NOP, MLX5_OPCODE_RDMA_WRITE};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes, places and ends of queues: requests of every length over the end of the ring, indices and owner bits that
- * wrap, short writes that travel together, fences, local reads, registers that two queues share, two initiators of
- * one word, queues that go while they have work, and a failure that was asked for. */
+/* Sizes, places and ends of queues: requests of every length over the end of the ring, indices and
+ * owner bits that wrap, short writes that travel together, fences, local reads, registers that two
+ * queues share, two initiators of one word, queues that go while they have work, and a failure that
+ * was asked for. */
 #include "pair.h"
 
 #include <endian.h>
@@ -19,8 +20,8 @@ static uint16_t write_words(struct client *c, uint64_t to, const void *data, uin
     return wqe_end(&w);
 }
 
-/* Requests of 1 to 63 units: inline data of every length that ends in another unit, and one more and one less. With
- * 16 blocks to a request and 32 in the ring most of them go over its end. */
+/* Requests of 1 to 63 units: inline data of every length that ends in another unit, and one more
+ * and one less. With 16 blocks to a request and 32 in the ring most of them go over its end. */
 static void every_length(void **state)
 {
     struct client a, b;
@@ -78,8 +79,8 @@ static void counters_wrap(void **state)
     close_pair(&a, &b);
 }
 
-/* Of many short writes under one doorbell one is refused: those before it are carried out and complete, it fails, and
- * nothing behind it happens. */
+/* Of many short writes under one doorbell one is refused: those before it are carried out and
+ * complete, it fails, and nothing behind it happens. */
 static void one_of_many(void **state)
 {
     enum { MANY = 700, BAD = 451 };
@@ -122,7 +123,8 @@ static void one_of_many(void **state)
     }
 }
 
-/* Reads whose data do not fit the ring of answers at once (SOFT_HCA_RING_KIB=64): the rest follows as it is emptied. */
+/* Reads whose data do not fit the ring of answers at once (SOFT_HCA_RING_KIB=64): the rest follows
+ * as it is emptied. */
 static void large_reads(void **state)
 {
     enum { BYTES = 65000 };

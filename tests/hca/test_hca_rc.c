@@ -119,7 +119,8 @@ static void between_processes(void **state)
     client_close(&c);
 }
 
-/* A ring of 8 entries and as many blocks, many times round: owner bit, wrap of requests over the ring's end. */
+/* A ring of 8 entries and as many blocks, many times round: owner bit, wrap of requests over the
+ * ring's end. */
 static void rings_wrap(void **state)
 {
     struct client a, b;
@@ -137,8 +138,8 @@ static void rings_wrap(void **state)
     close_pair(&a, &b);
 }
 
-/* More requests of three blocks by one doorbell than the engine of a GPU looks at together (256 blocks): none is
- * carried out before it is there whole. */
+/* More requests of three blocks by one doorbell than the engine of a GPU looks at together (256
+ * blocks): none is carried out before it is there whole. */
 static void requests_of_blocks(void **state)
 {
     enum { COUNT = 150, BYTES = 140 };
@@ -166,7 +167,8 @@ static void requests_of_blocks(void **state)
     close_pair(&a, &b);
 }
 
-/* Longer than what the engine of a GPU moves before it looks at the clock (1 MiB), one behind the other. */
+/* Longer than what the engine of a GPU moves before it looks at the clock (1 MiB), one behind the
+ * other. */
 static void long_ones(void **state)
 {
     enum { BYTES = (3 << 19) + 5 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RoCE v2 packet by packet: one end is the software HCA, the other this program, which loses, repeats, swaps and damages
- * what it sends, and answers as it likes. */
+/* RoCE v2 packet by packet: one end is the software HCA, the other this program, which loses,
+ * repeats, swaps and damages what it sends, and answers as it likes. */
 #include "client.h"
 #include "roce_peer.h"
 
@@ -275,8 +275,8 @@ static void reads_and_a_part_again(void **state)
     expect_data(READ_ONLY, f.psn, hca.memory, 0);
 }
 
-/* An acknowledgement with the number of a read or atomic would say that it is complete: soft RoCE believes it, when the
- * data were lost on the way. */
+/* An acknowledgement with the number of a read or atomic would say that it is complete: soft RoCE
+ * believes it, when the data were lost on the way. */
 static void data_alone_acknowledge_a_read(void **state)
 {
     for (int i = 0; i < 20; i++) {
@@ -384,8 +384,9 @@ static bool is_data(const struct frame *f)
     return f->opcode >= READ_FIRST && f->opcode <= READ_ONLY;
 }
 
-/* expect: that packet comes. Others before it are such as were sent again because this program did not answer in 5 ms;
- * to those the data come again, since the HCA has perhaps not taken what came while it sent again. */
+/* expect: that packet comes. Others before it are such as were sent again because this program did
+ * not answer in 5 ms; to those the data come again, since the HCA has perhaps not taken what came
+ * while it sent again. */
 static struct frame expect(uint8_t opcode, uint32_t of, uint32_t bytes)
 {
     struct frame f;
@@ -428,7 +429,8 @@ static bool is_complete(void)
     return own >> 4 != MLX5_CQE_INVALID && (own & 1) == (hca.consumer >> hca.log_cq & 1);
 }
 
-/* done: the next request completes so. What is sent again meanwhile gets the last reply again, as from any responder. */
+/* done: the next request completes so. What is sent again meanwhile gets the last reply again, as
+ * from any responder. */
 static void done(int syndrome)
 {
     struct mlx5_cqe64 e;
@@ -533,8 +535,8 @@ static void the_receiver_is_not_ready(void **state)
     enum { CODE = 26, MS = 81, TIMES = 3 };
     client_write_inline(&hca, hca.remote_memory, "abc", 3);
     expect(WRITE_ONLY, FIRST_PSN, 3);
-    /* A pause that is asked for is kept: this is no figure but a promise. What comes before its end has perhaps been sent
-     * again before the HCA knew of it. */
+    /* A pause that is asked for is kept: this is no figure but a promise. What comes before its end
+     * has perhaps been sent again before the HCA knew of it. */
     bool kept = false;
     for (int i = 0; i < TIMES && !kept; i++) {
         struct timespec from, to;

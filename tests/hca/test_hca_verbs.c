@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plain verbs beyond what perftest uses: receives that are missing or too short, shared receive queues, DC, and
- * the order of writes in adversarial mode. */
+/* The plain verbs beyond what perftest uses: receives that are missing or too short, shared receive
+ * queues, DC, and the order of writes in adversarial mode. */
 #include "client.h"
 
 #include <setjmp.h>
@@ -989,7 +989,8 @@ static void a_queue_pair_tells_how_it_is_connected(void **state)
     close_side(&b);
 }
 
-/* A ring of four entries, many times round; what a destroyed queue has left in it is passed over. */
+/* A ring of four entries, many times round; what a destroyed queue has left in it is passed
+ * over. */
 static void completions_go_round(void **state)
 {
     struct side a, b;
@@ -1054,8 +1055,8 @@ static int mappings_of(const char *name)
     return n;
 }
 
-/* A dma-buf is reached from any offset, by the address that the program chose for it, to its end and no
- * further; it stays mapped as long as the key lives. */
+/* A dma-buf is reached from any offset, by the address that the program chose for it, to its end
+ * and no further; it stays mapped as long as the key lives. */
 static void a_dmabuf_is_mapped(void **state)
 {
     enum { OFFSET = 4096 + 64, LENGTH = 1000, IOVA = 0x7000 };
@@ -1107,7 +1108,8 @@ static void a_dmabuf_is_mapped(void **state)
     close_side(&b);
 }
 
-/* Completions that nobody takes: the queue's last place stays free, and the program is told of the one that had no room. */
+/* Completions that nobody takes: the queue's last place stays free, and the program is told of the
+ * one that had no room. */
 static void a_full_completion_queue_is_told(void **state)
 {
     struct side a, b;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of all kinds to the PE half round the job, until SECONDS are over, each of them counted: atomics that
- * fetch find what the one before has left, those that do not add up, signals come once and after their data,
- * puts behind a fence stay in order, larger puts and gets have the right bytes. Says how many there were, and
- * over what.
+/* Messages of all kinds to the PE half round the job, until SECONDS are over, each of them counted:
+ * atomics that fetch find what the one before has left, those that do not add up, signals come once
+ * and after their data, puts behind a fence stay in order, larger puts and gets have the right
+ * bytes. Says how many there were, and over what.
  *
  *   counted SECONDS [quiet|one]
  *

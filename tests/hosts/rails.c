@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large transfers to the PE half round the job and from the one half back, whose bytes are compared each round, until SECONDS are over:
- * puts with a signal behind them, puts behind a fence, gets, both ways at once, from places beside all
- * borders. Says what was taken, how long the longest round took, and how fast gets were.
+/* Large transfers to the PE half round the job and from the one half back, whose bytes are compared
+ * each round, until SECONDS are over: puts with a signal behind them, puts behind a fence, gets,
+ * both ways at once, from places beside all borders. Says what was taken, how long the longest
+ * round took, and how fast gets were.
  *
  *   rails SECONDS [BYTES [quiet | own]]
  *
- * quiet: an operation that fails is told and ends the program well. own: from and to memory of the program's
- * own, not of a segment. */
+ * quiet: an operation that fails is told and ends the program well. own: from and to memory of the
+ * program's own, not of a segment. */
 #include <weft.h>
 
 #include <stdbool.h>

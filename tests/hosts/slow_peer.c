@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PE 0 waits for the last PE, on another node, longer than WEFT_WAIT_LIMIT: while that one works in Weft
- * the wait goes on (slow_peer SECONDS); when it does nothing the wait fails (slow_peer SECONDS idle). */
+/* PE 0 waits for the last PE, on another node, longer than WEFT_WAIT_LIMIT: while that one works in
+ * Weft the wait goes on (slow_peer SECONDS); when it does nothing the wait fails (slow_peer SECONDS
+ * idle). */
 #include <weft.h>
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alignments up to the largest, of each PE's own addresses (finding E3), which weft_realloc() keeps (A24). The
- * heap is larger than memory needs to be: hardly any of it is touched. */
+/* Alignments up to the largest, of each PE's own addresses (finding E3), which weft_realloc() keeps
+ * (A24). The heap is larger than memory needs to be: hardly any of it is touched. */
 #include "job.h"
 
 #include <stdint.h>

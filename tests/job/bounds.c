@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every kind of operation at the very end of the host heap: what ends there is done, with its values
- * looked at; what would go one byte or element further is refused, and writes nothing. */
+/* Every kind of operation at the very end of the host heap: what ends there is done, with its
+ * values looked at; what would go one byte or element further is refused, and writes nothing. */
 #include "job.h"
 
 #include <stdint.h>
@@ -158,7 +158,8 @@ static void strided(ptrdiff_t stride, size_t count)
     OK(weft_barrier(world));
 }
 
-/* Elements of a size that is no machine word's; and more operations at a time than a path may hold. */
+/* Elements of a size that is no machine word's; and more operations at a time than a path may
+ * hold. */
 static void odd_elements(void)
 {
     unsigned char mine[60], *first = (unsigned char *)end - 300;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every call of weft.h returns the failure of the job, whoever brought it about, with its sentence:
  * called after the failure, each by itself (`failed each`), and calls that wait also when the
- * failure comes while they wait (`failed CALL`); on host memory, or on GPU memory (`failed CALL gpu`). */
+ * failure comes while they wait (`failed CALL`); on host memory, or on GPU memory (`failed CALL
+ * gpu`). */
 #include "job.h"
 
 #include "job/job.h"
@@ -17,7 +18,8 @@ static weft_ctx *ctx;
 static weft_team *world;
 static int64_t *a, *b; /* symmetric */
 
-/* Name and call. Addresses, sizes and PEs are right, and conditions hold: only the failure is wrong. */
+/* Name and call. Addresses, sizes and PEs are right, and conditions hold: only the failure is
+ * wrong. */
 #define CALLS(X)                                                                                   \
     X(alloc, weft_alloc(job, WEFT_HOST, 64, 0, 0, &address))                                       \
     X(realloc, weft_realloc(job, b, 128, &address))                                                \

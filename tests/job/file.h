@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of the tests of files: a file of its own for each PE, bytes that tell where they belong, and random
- * numbers that are the same in every run. */
+/* Helpers of the tests of files: a file of its own for each PE, bytes that tell where they belong,
+ * and random numbers that are the same in every run. */
 #ifndef WEFT_TESTS_JOB_FILE_H
 #define WEFT_TESTS_JOB_FILE_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several files at once, each in a folder of its own and so perhaps on a disk of its own: transfers of all handles
- * under way together, begun by one thread and by one thread for each, into own memory and the next PE's, of the host
- * or of GPUs; each handle waits for and tells of its own ones alone. "full": the disk of the last folder has no room
- * for what is written to it, and those of the others have.
- *   job_file_disks [gpu] [full] FOLDER... */
+/* Several files at once, each in a folder of its own and so perhaps on a disk of its own: transfers
+ * of all handles under way together, begun by one thread and by one thread for each, into own
+ * memory and the next PE's, of the host or of GPUs; each handle waits for and tells of its own ones
+ * alone. "full": the disk of the last folder has no room for what is written to it, and those of
+ * the others have. job_file_disks [gpu] [full] FOLDER... */
 #include "tests/job/file.h"
 
 #include <pthread.h>
@@ -121,11 +121,11 @@ static void fill(int count, int round, bool zero)
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* ------------------------------------------------------------------------------------- a full disk */
+/* ---------------------------------------------------------------------------------- a full disk */
 
-/* All disks get FILLS times as much as before, and what one PE writes is too much for the last one already (24 MiB in
- * file_disks.sh). It runs full: its handle says so, and how much of each transfer is safe; the others are as they should
- * be. With room again it takes what it is given. */
+/* All disks get FILLS times as much as before, and what one PE writes is too much for the last one
+ * already (24 MiB in file_disks.sh). It runs full: its handle says so, and how much of each
+ * transfer is safe; the others are as they should be. With room again it takes what it is given. */
 static void one_is_full(int count)
 {
     enum { FILLS = 12 };

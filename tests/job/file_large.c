@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file larger than memory may be (10 GiB, most of it holes), written and read through a window, whose parts are read by
- * one call: every byte of it is looked at by its checksum, and memory stays bounded. */
+/* A file larger than memory may be (10 GiB, most of it holes), written and read through a window,
+ * whose parts are read by one call: every byte of it is looked at by its checksum, and memory stays
+ * bounded. */
 #include "tests/job/file.h"
 
 #include <sys/resource.h>
@@ -22,7 +23,8 @@ static long most_kib(void)
     return usage.ru_maxrss;
 }
 
-/* Its checksum, of those of its parts. They do not share memory: the parts of a call have no order. */
+/* Its checksum, of those of its parts. They do not share memory: the parts of a call have no
+ * order. */
 static uint32_t read_window(weft_file *file, unsigned char *block, uint64_t at, size_t bytes)
 {
     weft_file_part parts[PARTS];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs do wrong with files, and what happens to files behind their back: refused in words, or handled. */
+/* What programs do wrong with files, and what happens to files behind their back: refused in words,
+ * or handled. */
 #include "tests/job/file.h"
 
 #include <signal.h>
@@ -116,7 +117,8 @@ static void bad_memory(weft_file *file)
     CHECK(result.error == EFAULT && result.done == 0);
 }
 
-/* A limit on the size of files does what a full disk does: the kernel refuses in the middle of a write. */
+/* A limit on the size of files does what a full disk does: the kernel refuses in the middle of a
+ * write. */
 static void full(weft_file *file, char *data, size_t bytes)
 {
     struct rlimit before, limit;
@@ -193,7 +195,8 @@ static void forks(weft_file *file, char *data, size_t bytes)
     CHECK(result.done == bytes);
 }
 
-/* The first failure of what goes on by itself is told once, by the next quiet; results tell each. */
+/* The first failure of what goes on by itself is told once, by the next quiet; results tell
+ * each. */
 static void tells_late(weft_file *file, char *data)
 {
     weft_file_result results[3];
@@ -209,7 +212,8 @@ static void tells_late(weft_file *file, char *data)
     OK(weft_file_read_nbi(file, data, 10, 6000, me, NULL));
 }
 
-/* A test never waits; when it says ended, the results are there, and a failure is still the next quiet's to tell. */
+/* A test never waits; when it says ended, the results are there, and a failure is still the next
+ * quiet's to tell. */
 static void tests_without_waiting(weft_file *file, char *data)
 {
     weft_file_result results[40];

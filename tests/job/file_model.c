@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random reads, writes and changes of size against a model of the file in plain memory, byte by byte, with memory
- * of this PE and of the others, of the host or (argument gpu) of GPUs. Each PE has a file of its own. */
+/* Random reads, writes and changes of size against a model of the file in plain memory, byte by
+ * byte, with memory of this PE and of the others, of the host or (argument gpu) of GPUs. Each PE
+ * has a file of its own. */
 #include "tests/job/file.h"
 
 enum { MOST = 300 * 1000, PAGE = 4096, ROOM = MOST + PAGE + 64 };
@@ -18,8 +19,8 @@ struct test {
     unsigned char *plain, *expected;
 };
 
-/* Memory of this test at that PE: nobody else writes there. Half of the time it lies as the file's pages do, so that
- * they can be moved in place. */
+/* Memory of this test at that PE: nobody else writes there. Half of the time it lies as the file's
+ * pages do, so that they can be moved in place. */
 static char *room_at(struct test *t, size_t at)
 {
     char *room = t->block + (size_t)t->me * ROOM + 1;

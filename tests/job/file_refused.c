@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a seccomp filter refuses io_uring, as those of container runtimes do, threads move files, and it is said
- * why; where the environment insists on io_uring, opening fails in words. */
+/* Where a seccomp filter refuses io_uring, as those of container runtimes do, threads move files,
+ * and it is said why; where the environment insists on io_uring, opening fails in words. */
 #include "tests/job/file.h"
 
 #include <linux/filter.h>

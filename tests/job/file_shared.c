@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file written at once by all PEs, each by several threads and two handles, in ranges that share blocks and
- * pages with their neighbours' but no byte. Every byte must arrive, every round anew; and what a reader reads
- * beside the writers is its own old range, untouched. */
+/* One file written at once by all PEs, each by several threads and two handles, in ranges that
+ * share blocks and pages with their neighbours' but no byte. Every byte must arrive, every round
+ * anew; and what a reader reads beside the writers is its own old range, untouched. */
 #include "tests/job/file.h"
 
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files by several parts, in the order of streams, and spread over teams: scatter and gather with the file at all
- * members, at one, at some, in host memory or (argument gpu) GPU memory; and their failures, told to all alike. */
+/* Files by several parts, in the order of streams, and spread over teams: scatter and gather with
+ * the file at all members, at one, at some, in host memory or (argument gpu) GPU memory; and their
+ * failures, told to all alike. */
 #include "tests/job/file.h"
 
 enum { MOST = 40001 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path gda where it differs from others: what it lacks and what is configured wrongly is refused at every
- * PE alike, in words; and a request that the adapter fails becomes a status that names the peer and what
- * was wrong, with nobody waiting for ever.
+/* Path gda where it differs from others: what it lacks and what is configured wrongly is refused at
+ * every PE alike, in words; and a request that the adapter fails becomes a status that names the
+ * peer and what was wrong, with nobody waiting for ever.
  *
  *   gda refused STATUS SENTENCE | fails | fewer */
 #include "job.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The black box tells the truth: calls in which PEs meet, and waits that took long, are in its history
- * in order; operations on one PE are counted over their path, and the last of them is there. No
- * operation that the box can name is left out. */
+/* The black box tells the truth: calls in which PEs meet, and waits that took long, are in its
+ * history in order; operations on one PE are counted over their path, and the last of them is
+ * there. No operation that the box can name is left out. */
 #include "job.h"
 
 #include <weft_file.h>
@@ -192,7 +192,8 @@ int main(void)
     recorded(weft_team_world(job));
     long_waits();
     fences();
-    /* finalize takes the box away when it is recorded; a wait of PE 0 or of one PE alone is short. */
+    /* finalize takes the box away when it is recorded; a wait of PE 0 or of one PE alone is
+     * short. */
     seen[BOX_OP_FINALIZE] = true;
     /* Of GPU memory alone: tests/gpu/symmetric.c. */
     seen[BOX_OP_REGISTER] = seen[BOX_OP_UNREGISTER] = true;

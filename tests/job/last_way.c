@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pair within a node whose ways through memory have all failed their proof: path net is looked for then,
- * and taken. That p2p and staged lie is put into what their proofs have seen, with the linker's --wrap.
+/* A pair within a node whose ways through memory have all failed their proof: path net is looked
+ * for then, and taken. That p2p and staged lie is put into what their proofs have seen, with the
+ * linker's --wrap.
  *
  *   last_way taken       libfabric is here: the job goes on over net
  *   last_way absent      it cannot be loaded: the job fails, and says what net lacks

@@ -272,8 +272,8 @@ static void chain_stands(void)
     chain(false);
 }
 
-/* PE 0 stores by itself into one of three variables of PE 1, so that its own count stands still. The
- * first is left out. */
+/* PE 0 stores by itself into one of three variables of PE 1, so that its own count stands still.
+ * The first is left out. */
 static void any(int which, weft_status wanted)
 {
     int64_t *vars = alloc(job, 3 * sizeof *vars), *there;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weft/map.h on a machine without a GPU: mappings of own and of other PEs' host memory, copies of all sizes and
- * alignments, threads, a child of fork(), and what is refused. With a GPU: tests/gpu/map.c. */
+/* weft/map.h on a machine without a GPU: mappings of own and of other PEs' host memory, copies of
+ * all sizes and alignments, threads, a child of fork(), and what is refused. With a GPU:
+ * tests/gpu/map.c. */
 #include "tests/job/job.h"
 
 #include <pthread.h>

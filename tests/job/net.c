@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path net where it differs from others: libfabric absent at one PE, names that are not offered,
- * transfers across the pieces in which memory is registered, both ways at once, many small operations in
- * one message with all others between them, and what the path says of itself.
+ * transfers across the pieces in which memory is registered, both ways at once, many small
+ * operations in one message with all others between them, and what the path says of itself.
  *
  * And what it says of keys that a stranger may guess (finding A1).
  *
- *   net absent | keys TEXT | unknown_provider | unknown_interface | one_unknown | spins | reads | moves [PROVIDER] */
+ *   net absent | keys TEXT | unknown_provider | unknown_interface | one_unknown | spins | reads |
+ * moves [PROVIDER] */
 #include "job.h"
 
 #include <dlfcn.h>
@@ -40,7 +41,8 @@ static unsigned char content(size_t i, int pe, int round)
     return (unsigned char)(i * 7 + i / 251 + (size_t)pe * 13 + (size_t)round * 101 + 5);
 }
 
-/* From and to places beside the borders of chunks, to the next PE and from it, all under way at once. */
+/* From and to places beside the borders of chunks, to the next PE and from it, all under way at
+ * once. */
 static void across_chunks(weft_job *job)
 {
     static const struct {
@@ -168,7 +170,8 @@ static int moves(const char *provider)
     return 0;
 }
 
-/* PE 1 alone names an interface that is not there: it is told so in its own words, the others with its number, once. */
+/* PE 1 alone names an interface that is not there: it is told so in its own words, the others with
+ * its number, once. */
 static int one_unknown(bool it_is_me)
 {
     static const char sentence[] = "WEFT_FABRIC_INTERFACE is \"moon0\"";
@@ -183,7 +186,8 @@ static int one_unknown(bool it_is_me)
     return 0;
 }
 
-/* PE 1 looks at its memory alone, with no call of the library: its thread carries out what PE 0 asks for. */
+/* PE 1 looks at its memory alone, with no call of the library: its thread carries out what PE 0
+ * asks for. */
 static int spins(void)
 {
     enum { ROUNDS = 20, BYTES = 70001 };

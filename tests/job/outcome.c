@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocation agrees on its outcome: private memory runs out at one PE, in the k-th request of each call,
- * and every PE must be told, keep equal offsets, and be able to go on. malloc and its relatives are
- * wrapped by the linker (--wrap). */
+/* Allocation agrees on its outcome: private memory runs out at one PE, in the k-th request of each
+ * call, and every PE must be told, keep equal offsets, and be able to go on. malloc and its
+ * relatives are wrapped by the linker (--wrap). */
 #include "tests/job/job.h"
 
 #include <stdbool.h>
@@ -52,7 +52,8 @@ static void tell(uint64_t *where, uint64_t number)
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* After each call: all succeeded at one offset, or none did; and a put still lands where it should. */
+/* After each call: all succeeded at one offset, or none did; and a put still lands where it
+ * should. */
 static bool compare(weft_status status, void *block)
 {
     tell(statuses, (uint64_t)(int64_t)status);

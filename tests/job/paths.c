@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which path a pair takes, what becomes of one that lies, and how errors that come late are told. The
- * path `slow` lies and fails on demand; the first argument says what WEFT_PATH and WEFT_SLOW ask for. */
+/* Which path a pair takes, what becomes of one that lies, and how errors that come late are told.
+ * The path `slow` lies and fails on demand; the first argument says what WEFT_PATH and WEFT_SLOW
+ * ask for. */
 #include "tests/job/job.h"
 
 static weft_job *job;
@@ -45,8 +46,8 @@ static void one_excludes(void)
 
 static void begin(void);
 
-/* WEFT_PATH=^p2p, or one that lies in front of it: staged takes the place unasked, is proven, and all of
- * the host heap is reached by asking. */
+/* WEFT_PATH=^p2p, or one that lies in front of it: staged takes the place unasked, is proven, and
+ * all of the host heap is reached by asking. */
 static void is_staged(const char *reason)
 {
     enum { BYTES = 300001 }; /* several chunks, the last one odd */
@@ -87,7 +88,8 @@ static void begin(void)
     npes = weft_n_pes(job);
 }
 
-/* WEFT_PATH=slow,weak, WEFT_SLOW=lie=1: the next path takes the place, and is proven in its turn. */
+/* WEFT_PATH=slow,weak, WEFT_SLOW=lie=1: the next path takes the place, and is proven in its
+ * turn. */
 static void first_lies(void)
 {
     begin();
@@ -127,8 +129,8 @@ static void lies_later(void)
     OK(weft_finalize(job));
 }
 
-/* WEFT_PATH=slow, WEFT_SLOW=fail=100: the call has long returned; quiet tells, once, and so does every
- * later call to that PE. The others are still reached. */
+/* WEFT_PATH=slow, WEFT_SLOW=fail=100: the call has long returned; quiet tells, once, and so does
+ * every later call to that PE. The others are still reached. */
 static void fails_late(void)
 {
     begin();
@@ -158,8 +160,8 @@ static void fails_late(void)
     OK(weft_finalize(job));
 }
 
-/* WEFT_PATH=gda,p2p without what gda needs, which is looked for at a place with a long name: why p2p is taken comes
- * first, and that there is more is seen. */
+/* WEFT_PATH=gda,p2p without what gda needs, which is looked for at a place with a long name: why
+ * p2p is taken comes first, and that there is more is seen. */
 static void long_reason(void)
 {
     begin();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives so large that they cross nodes in pieces: broadcasts from every root, in place and not, and
- * reductions whose bits show the order of their terms, back to back; over all PEs and over teams that span the nodes unevenly. */
+/* Collectives so large that they cross nodes in pieces: broadcasts from every root, in place and
+ * not, and reductions whose bits show the order of their terms, back to back; over all PEs and over
+ * teams that span the nodes unevenly. */
 #include "job.h"
 
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of blocks and reductions over nodes of all shapes: placed PLACEMENT, whose i-th digit is the node of
- * PE i, so that the PEs of a node need not follow one another; "-": as they are. Odd sizes, none at all, on both
- * sides of every change of method; strides; teams in the other direction; what lies between and behind the blocks
- * stays. */
+/* Collectives of blocks and reductions over nodes of all shapes: placed PLACEMENT, whose i-th digit
+ * is the node of PE i, so that the PEs of a node need not follow one another; "-": as they are. Odd
+ * sizes, none at all, on both sides of every change of method; strides; teams in the other
+ * direction; what lies between and behind the blocks stays. */
 #include "job.h"
 
 #include <unistd.h>

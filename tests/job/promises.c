@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a context, which are promises of the program: a context that is private to the thread
- * that made it is refused to another one, which both are named to; calls that complete the contexts of
- * all threads are not refused. */
+/* The options of a context, which are promises of the program: a context that is private to the
+ * thread that made it is refused to another one, which both are named to; calls that complete the
+ * contexts of all threads are not refused. */
 #include "job.h"
 
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every reduction of every type on the values at which a wrong width, sign or operation shows: the
- * smallest, the largest, all bits, the top bit. As packets and in tiles, in the order of the job and
- * in the reverse. What is expected is computed here in 128 bits, or from numbers that are exact. */
+ * smallest, the largest, all bits, the top bit. As packets and in tiles, in the order of the job
+ * and in the reverse. What is expected is computed here in 128 bits, or from numbers that are
+ * exact. */
 #include "job.h"
 
 #include <complex.h>
@@ -213,8 +214,8 @@ static void order_of_team(float *dst, float *src)
     }
 }
 
-/* No member helps the others by being on time: one fills its source late, and all use theirs again as
- * soon as they have returned. */
+/* No member helps the others by being on time: one fills its source late, and all use theirs again
+ * as soon as they have returned. */
 static void out_of_step(int64_t *dst, int64_t *src)
 {
     static const size_t counts[] = {1, 6, 2000, LARGE};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions by the host on host memory, of every type that devices know, those of 16 and 8 bits among them, by every
- * operation and as scaled and weighted sums, bit for bit against a serial reference: reduce in place and not, to one, and
- * reducescatter in place and not, which has no other test on host memory. */
+/* Reductions by the host on host memory, of every type that devices know, those of 16 and 8 bits
+ * among them, by every operation and as scaled and weighted sums, bit for bit against a serial
+ * reference: reduce in place and not, to one, and reducescatter in place and not, which has no
+ * other test on host memory. */
 #include "job.h"
 
 #include "tests/gpu/coll_reference.h"

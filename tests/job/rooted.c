@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gather, scatter, a reduction to one, and alltoallv on host memory: every byte, also of those that nobody should have
- * touched; and what is refused. */
+/* Gather, scatter, a reduction to one, and alltoallv on host memory: every byte, also of those that
+ * nobody should have touched; and what is refused. */
 #include "job.h"
 
 #include <stdlib.h>

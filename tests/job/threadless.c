@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job of host code alone has the threads of its paths and no other: none over memory that is mapped. Linked with
- * the shared library, in which device code of the library's own lies.
+/* A job of host code alone has the threads of its paths and no other: none over memory that is
+ * mapped. Linked with the shared library, in which device code of the library's own lies.
  *
  *   threadless THREADS */
 #include "job.h"

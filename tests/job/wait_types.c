@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every wait and test of every type and comparison on pairs of values at which a wrong width or sign
- * shows: the smallest, the largest, the top bit, all bits. What holds is computed here in 128 bits.
- * The neighbours of a variable hold other values, so that a look beyond it shows too. */
+/* Every wait and test of every type and comparison on pairs of values at which a wrong width or
+ * sign shows: the smallest, the largest, the top bit, all bits. What holds is computed here in 128
+ * bits. The neighbours of a variable hold other values, so that a look beyond it shows too. */
 #include "job.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Litmus tests of what is promised for contexts other than the default one; as litmus.c, with and
- * without the call in question. Without it another context has the same call, so that a library which
- * keeps one queue for all would be seen. Two PEs. */
+ * without the call in question. Without it another context has the same call, so that a library
+ * which keeps one queue for all would be seen. Two PEs. */
 #include "../job/job.h"
 
 #include <stdbool.h>
@@ -124,8 +124,8 @@ static int end_of_context_completes(uint64_t round)
     return 0;
 }
 
-/* put_nbi on a context; quiet of another one; the first one's is still its own affair: what is given
- * back by a quiet of the context is complete whatever the others hold. */
+/* put_nbi on a context; quiet of another one; the first one's is still its own affair: what is
+ * given back by a quiet of the context is complete whatever the others hold. */
 static int quiet_of_each(uint64_t round)
 {
     static uint64_t first[WORDS / 2], second[WORDS / 2];
@@ -143,7 +143,8 @@ static int quiet_of_each(uint64_t round)
     return 0;
 }
 
-/* put on a context of a team; the team's end, which all have reached. Removed: they have only met. */
+/* put on a context of a team; the team's end, which all have reached. Removed: they have only
+ * met. */
 static int end_of_team_completes(uint64_t round)
 {
     uint64_t words[WORDS];

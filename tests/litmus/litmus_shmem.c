@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Litmus tests of what OpenSHMEM guarantees beyond weft.h: `litmus_shmem NAME [removed]`, as litmus.c.
- * Two PEs. */
+/* Litmus tests of what OpenSHMEM guarantees beyond weft.h: `litmus_shmem NAME [removed]`, as
+ * litmus.c. Two PEs. */
 #include <shmem.h>
 
 #include <stdio.h>
@@ -36,8 +36,8 @@ static void leave(void)
         shmem_long_atomic_set(&area->plain_lock, 0, 0);
 }
 
-/* Both PEs count up all words of PE 0 in turns of any order: who gets the lock sees all words as the
- * one before left them. */
+/* Both PEs count up all words of PE 0 in turns of any order: who gets the lock sees all words as
+ * the one before left them. */
 static int count_up(int by_atomics)
 {
     long words[WORDS];

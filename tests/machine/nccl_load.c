@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a communicator of one GPU by a real NCCL, which reads NCCL_TOPO_FILE on the way:
  *   nccl_load LIBNCCL
- * Exit status 0: NCCL took the file; 1: it did not, with its words; 77: there is no GPU, or no such library. Knows of NCCL
- * what its documentation tells, and needs no header of it. */
+ * Exit status 0: NCCL took the file; 1: it did not, with its words; 77: there is no GPU, or no such
+ * library. Knows of NCCL what its documentation tells, and needs no header of it. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NIC for which GPU: the nearest, in turn where several are alike, none that is down; and what is
- * unknown is said. */
+/* Which NIC for which GPU: the nearest, in turn where several are alike, none that is down; and
+ * what is unknown is said. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -120,7 +120,8 @@ static void test_none(void **state)
     expect("no-gpu.json", NULL, "");
 }
 
-/* A slow NIC near by is no match for a fast one farther away, and speed alone decides nothing else. */
+/* A slow NIC near by is no match for a fast one farther away, and speed alone decides nothing
+ * else. */
 static void test_slow_neighbour(void **state)
 {
     (void)state;
@@ -152,8 +153,8 @@ static void test_rails_and_sharers(void **state)
     machine_free(machine);
 }
 
-/* What doctor says of GPUs and NICs is about the NICs that they were given: it tries those, calls none of them too far
- * away, and names those that are shared. */
+/* What doctor says of GPUs and NICs is about the NICs that they were given: it tries those, calls
+ * none of them too far away, and names those that are shared. */
 static void expect_one_story(const char *what, const char *changes)
 {
     static struct diagnosis d;

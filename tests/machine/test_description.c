@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a description makes: the shape that its words say, with the figures that are published of the
- * models in it, and an error that names what does not go together. */
+/* What a description makes: the shape that its words say, with the figures that are published of
+ * the models in it, and an error that names what does not go together. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

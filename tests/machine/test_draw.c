@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture of every machine file, and of described machines: boxes stand in their frames and beside
- * each other, lines go through no box that they do not belong to, text fits, and each bundle of links is
- * one line. */
+/* The picture of every machine file, and of described machines: boxes stand in their frames and
+ * beside each other, lines go through no box that they do not belong to, text fits, and each bundle
+ * of links is one line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,8 +109,8 @@ static void check_text(const char *what, const struct drawing *d)
             fail_msg("%s: \"%s\" does not fit the picture", what, d->notes[i]);
 }
 
-/* A line may be in the frames that one of its ends stands in. The line that gathers a row has no end of its own
- * there: it may be in the frames of all lines that end on it. */
+/* A line may be in the frames that one of its ends stands in. The line that gathers a row has no
+ * end of its own there: it may be in the frames of all lines that end on it. */
 static bool may_be_in(const struct drawing *d, const struct draw_line *line, int box)
 {
     bool gathers = line->from >= 0 && d->boxes[line->from].kind == DRAW_FABRIC;
@@ -273,7 +273,8 @@ static void test_descriptions(void **state)
         check(described[i], NULL);
 }
 
-/* Every second GPU of a host in another domain: each has a lane, and a switch of its own at the left. */
+/* Every second GPU of a host in another domain: each has a lane, and a switch of its own at the
+ * left. */
 static void check_lanes(const char *what, int domains)
 {
     struct machine *m = load(what, NULL);

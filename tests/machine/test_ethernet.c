@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Link modes and answers of rtnetlink as a kernel gives them, and such as none gives; and the live reader that
- * asks for them, over a kernel that the linker puts in place of ioctl(), sendto() and recv(). */
+/* Link modes and answers of rtnetlink as a kernel gives them, and such as none gives; and the live
+ * reader that asks for them, over a kernel that the linker puts in place of ioctl(), sendto() and
+ * recv(). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +59,8 @@ static void test_modes(void **state)
     assert_int_equal(ethernet_fastest_mbit(both, 0), 0);
 }
 
-/* The kernel's answer of an interface with PFC on priority 3: a name, then IEEE settings with ETS and PFC. */
+/* The kernel's answer of an interface with PFC on priority 3: a name, then IEEE settings with ETS
+ * and PFC. */
 static size_t make_answer(uint8_t *message)
 {
     static const uint8_t attributes[] = {
@@ -118,7 +120,8 @@ static void test_pfc(void **state)
     assert_false(ethernet_pfc_answer(message, 32, &priorities));
 }
 
-/* --- the live reader --------------------------------------------------------------------------- */
+/* --- the live reader
+ * --------------------------------------------------------------------------- */
 
 static struct {
     int words, bit; /* of the link modes; 0 words: refuses */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts of the code beside a second table, written from the publications and not from the code: a digit
- * that is wrong in either fails. Each row names where the figure stands. Rates of lines are exact; what
- * is reached of them is compared with the figure that was measured, as published, within 3 %. */
+/* The facts of the code beside a second table, written from the publications and not from the code:
+ * a digit that is wrong in either fails. Each row names where the figure stands. Rates of lines are
+ * exact; what is reached of them is compared with the figure that was measured, as published,
+ * within 3 %. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,10 +18,11 @@
 #include "machine/routes.h"
 #include "machine/whatif.h"
 
-/* --- links ------------------------------------------------------------------------------------- */
+/* --- links
+ * ------------------------------------------------------------------------------------- */
 
-/* PCI Express Base Specification: transfers a second of each generation, and its line code; from 6 on 242
- * bytes of a flit of 256 carry packets. MB/s of a lane. */
+/* PCI Express Base Specification: transfers a second of each generation, and its line code; from 6
+ * on 242 bytes of a flit of 256 carry packets. MB/s of a lane. */
 static const struct {
     int generation;
     double gigatransfers, payload, of;
@@ -29,9 +31,9 @@ static const struct {
     {5, 32, 128, 130}, {6, 64, 242, 256}, {7, 128, 242, 256},
 };
 
-/* What a GPU's links carry in one direction, as its data sheet has it. `part` is of the rates of code
- * and publication; NVLink 4 is reported by the driver as 26.562 GB/s and sold as 25, NVLink 2 as
- * 25.781. */
+/* What a GPU's links carry in one direction, as its data sheet has it. `part` is of the rates of
+ * code and publication; NVLink 4 is reported by the driver as 26.562 GB/s and sold as 25, NVLink 2
+ * as 25.781. */
 static const struct {
     const char *kind;
     int generation, links;
@@ -95,7 +97,8 @@ static void test_links(void **state)
     }
 }
 
-/* Copies over PCIe x16 as measured: 13 GB/s (3), 26.3 (4, NVIDIA/nvbandwidth#50), 55.4 (5, H200). */
+/* Copies over PCIe x16 as measured: 13 GB/s (3), 26.3 (4, NVIDIA/nvbandwidth#50), 55.4 (5,
+ * H200). */
 static void test_pcie_reached(void **state)
 {
     (void)state;
@@ -112,10 +115,12 @@ static void test_pcie_reached(void **state)
     }
 }
 
-/* --- between CPU packages ---------------------------------------------------------------------- */
+/* --- between CPU packages
+ * ---------------------------------------------------------------------- */
 
-/* Intel ARK and AMD's processor manuals: links between two packages and their rate. QPI: 20 lanes of which 16
- * carry data; UPI: 20, from Sapphire Rapids on 24; a transfer is a bit a lane; xGMI: 16 lanes. */
+/* Intel ARK and AMD's processor manuals: links between two packages and their rate. QPI: 20 lanes
+ * of which 16 carry data; UPI: 20, from Sapphire Rapids on 24; a transfer is a bit a lane; xGMI: 16
+ * lanes. */
 static const struct {
     const char *vendor;
     int family, model;
@@ -167,13 +172,15 @@ static void test_sockets(void **state)
     assert_int_equal(rows, 0); /* no line takes more models than a generation has */
 }
 
-/* --- GPUs -------------------------------------------------------------------------------------- */
+/* --- GPUs
+ * -------------------------------------------------------------------------------------- */
 
 #define GIB ((int64_t)1 << 30)
 
-/* Data sheets; PCI numbers from the PCI ID repository; memory of what the word stands for. GB200: 13.4 TB
- * in the 72 GPUs of an NVL72, 900 GB/s of C2C both ways for two GPUs, so half of Grace Hopper's ten links each.
- * MI250X: one of two dies, 128 GB and 400 GB/s both ways between the two. */
+/* Data sheets; PCI numbers from the PCI ID repository; memory of what the word stands for.
+ * GB200: 13.4 TB in the 72 GPUs of an NVL72, 900 GB/s of C2C both ways for two GPUs, so half of
+ * Grace Hopper's ten links each. MI250X: one of two dies, 128 GB and 400 GB/s both ways between the
+ * two. */
 static const struct {
     const char *word;
     int major, minor;
@@ -227,7 +234,8 @@ static void test_gpus(void **state)
     assert_int_equal(fact_n_gpus, sizeof gpus / sizeof gpus[0]); /* a new one needs a row here */
 }
 
-/* --- ways of moving data ----------------------------------------------------------------------- */
+/* --- ways of moving data
+ * ----------------------------------------------------------------------- */
 
 /* The measurements that these parts come from, as they are published: so much of so much. */
 static void test_parts(void **state)
@@ -256,7 +264,8 @@ static void test_parts(void **state)
     assert_in_range(FACT_STAGED_LATENCY_NS, 2 * 4500, 2 * 5500);
     /* vendors of PCIe switches: 100 to 170 ns */
     assert_in_range(FACT_SWITCH_LATENCY_NS, 100, 170);
-    /* a virtual machine's GPUs: 1.4 us (cloud-hypervisor#6235), of which PCIe and switches take 1.0 */
+    /* a virtual machine's GPUs: 1.4 us (cloud-hypervisor#6235), of which PCIe and switches take
+     * 1.0 */
     assert_in_range(FACT_IOMMU_LATENCY_NS, 300, 500);
     assert_in_range(FACT_REDIRECT_LATENCY_NS, 2 * FACT_SWITCH_LATENCY_NS, 600);
     assert_in_range(FACT_SOCKET_LATENCY_NS, 300, 900);
@@ -265,7 +274,8 @@ static void test_parts(void **state)
     assert_in_range(FACT_DISK_PERMILLE, 850, 950);
 }
 
-/* --- bits -------------------------------------------------------------------------------------- */
+/* --- bits
+ * -------------------------------------------------------------------------------------- */
 
 /* PCI Express Base Specification, 7.7.11.3, ACS control register. */
 static void test_acs_bits(void **state)
@@ -278,8 +288,8 @@ static void test_acs_bits(void **state)
     assert_int_equal(ACS_EC, 1 << 5); /* egress control */
 }
 
-/* A port whose bytes are laid out by hand from the specification: PCI Express capability (7.5.3) of a
- * downstream port, link of 16 GT/s x8 of 32 GT/s x16, ACS (7.7.11) with redirection, and the P2P
+/* A port whose bytes are laid out by hand from the specification: PCI Express capability (7.5.3) of
+ * a downstream port, link of 16 GT/s x8 of 32 GT/s x16, ACS (7.7.11) with redirection, and the P2P
  * approval capability of clique 3. */
 static void test_config_bits(void **state)
 {
@@ -312,12 +322,13 @@ static void test_config_bits(void **state)
     assert_true(number_is(c.p2p_clique, 3));
 }
 
-/* --- thresholds -------------------------------------------------------------------------------- */
+/* --- thresholds
+ * -------------------------------------------------------------------------------- */
 
 /* Each on both sides. NVML: clock event reasons 0x8 hardware slowdown, 0x20 software thermal, 0x40
- * hardware thermal, 0x80 power brake; 0x1 idle, 0x2 set clocks, 0x4 power cap, 0x10 sync boost and 0x100
- * display are none. RoCE takes packets of 4096 bytes in an MTU of 4200. CUDA 11.2 brought shareable
- * memory that the driver's table needs. */
+ * hardware thermal, 0x80 power brake; 0x1 idle, 0x2 set clocks, 0x4 power cap, 0x10 sync boost and
+ * 0x100 display are none. RoCE takes packets of 4096 bytes in an MTU of 4200. CUDA 11.2 brought
+ * shareable memory that the driver's table needs. */
 static void test_thresholds(void **state)
 {
     (void)state;

@@ -107,13 +107,15 @@ static void test_bad_input(void **state)
     parse_fails("{\"weft-machine\": 1, \"links\": [{\"gpu\": 3}]}", "m.json", "no gpu 3");
 }
 
-/* The line of what is wrong is found behind values of each kind, with what looks like brackets in texts. */
+/* The line of what is wrong is found behind values of each kind, with what looks like brackets in
+ * texts. */
 static void test_lines(void **state)
 {
     static const struct {
         const char *text, *message;
     } rows[] = {
-        {"{\"note\": \"a \\\"gpus\\\": {[\\\\\",\n \"weft-machine\": 1,\n \"gpus\": [{\"index\": 0},\n 7]}",
+        {"{\"note\": \"a \\\"gpus\\\": {[\\\\\",\n \"weft-machine\": 1,\n \"gpus\": [{\"index\": "
+         "0},\n 7]}",
          "m.json:4: gpus[1]: expected an object { ... }"},
         {"{\"weft-machine\": 1, \"note\":\n 7}", "m.json:2: machine.note: expected a text"},
         {"{\"weft-machine\": 1, \"system\": {\"kernel\": \"}\", \"arch\": {\"unknown\":\n\"]\"},\n"
@@ -129,10 +131,12 @@ static void test_lines(void **state)
          "m.json:3: system.as_root: expected true, false or {\"unknown\": \"why\"}"},
         {"{\"weft-machine\": 1,\n\"p2p\": [{\"a\": 0, \"b\": 1,\n\"write\": [\"ok\"]}]}",
          "m.json:3: p2p[0].write: expected a text or {\"unknown\": \"why\"}"},
-        {"{\"weft-machine\": 1,\n\"p2p\": [{\"a\": 0, \"b\": 1,\n\"kind\": {\"x\": [1, {}]}, \"d\": 1}]}",
+        {"{\"weft-machine\": 1,\n\"p2p\": [{\"a\": 0, \"b\": 1,\n\"kind\": {\"x\": [1, {}]}, "
+         "\"d\": 1}]}",
          "m.json:3: p2p[0].kind: there is no such fact"},
         {"{\"weft-machine\": 0}",
-         "m.json:1: the file has format version 0, this weft reads version 1: no such version was ever "
+         "m.json:1: the file has format version 0, this weft reads version 1: no such version was "
+         "ever "
          "written"},
         {"{\"weft-machine\": 1, \"weft-machine\": 1}", "m.json:1: duplicate object key"},
         {"{\"weft-machine\": 1,\n\n\"qqqqqqqq\": []}",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each counter of errors of a PCI device, a port and a link: by how much it grew between two readings. */
+/* Each counter of errors of a PCI device, a port and a link: by how much it grew between two
+ * readings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +30,8 @@ static struct machine_number *number_at(void *of, size_t offset)
     return (struct machine_number *)((char *)of + offset);
 }
 
-/* One counter of the device `of` grows by 3, is the same, and goes down; `same` is that device later. */
+/* One counter of the device `of` grows by 3, is the same, and goes down; `same` is that device
+ * later. */
 static void try_counter(struct machine *m, struct machine *later, void *of, void *same,
                         const struct counter *counter, struct machine_number *grown,
                         const struct machine_text *where)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of other programs as a machine: what they tell is taken over, what they do not tell is unknown,
- * and what is wrong in one is named with its line. The files in imports/ are written for this test, in
- * the published form of each program; what is asserted here was read from them by hand. */
+/* Files of other programs as a machine: what they tell is taken over, what they do not tell is
+ * unknown, and what is wrong in one is named with its line. The files in imports/ are written for
+ * this test, in the published form of each program; what is asserted here was read from them by
+ * hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -165,7 +166,8 @@ static void test_smi_forms(void **state)
     machine_free(m);
 }
 
-/* Three GPUs linked in a row: the ends reach each other by relay only where a link is known to be none. */
+/* Three GPUs linked in a row: the ends reach each other by relay only where a link is known to be
+ * none. */
 static void test_smi_routes(void **state)
 {
     static struct routes routes;

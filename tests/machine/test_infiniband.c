@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rate that an InfiniBand port could have: answers of ports and names of boards as they are, and such as are none;
- * and the live reader, over a made-up /sys and a kernel that the linker puts in place of ioctl(), write(), poll() and
- * read(). */
+/* The rate that an InfiniBand port could have: answers of ports and names of boards as they are,
+ * and such as are none; and the live reader, over a made-up /sys and a kernel that the linker puts
+ * in place of ioctl(), write(), poll() and read(). */
 #include "made_tree.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 
 enum { HEADER = sizeof(struct ib_user_mad_hdr), PACKET = HEADER + INFINIBAND_MAD_BYTES };
 
-/* What a port says of itself: widths and speeds as in PortInfo, written down from the specification's table
- * and not from the code. */
+/* What a port says of itself: widths and speeds as in PortInfo, written down from the
+ * specification's table and not from the code. */
 struct said {
     int widths, speeds, extended;
     bool knows_extended;
@@ -137,7 +137,8 @@ static void test_possible(void **state)
     assert_non_null(strstr(why, "faster"));
 }
 
-/* --- the live reader --------------------------------------------------------------------------- */
+/* --- the live reader
+ * --------------------------------------------------------------------------- */
 
 int __real_ioctl(int fd, unsigned long what, ...);
 ssize_t __real_write(int fd, const void *bytes, size_t n);

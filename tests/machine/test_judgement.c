@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is a fault and what is none: measured rates beside a threshold that can be set, a link that stays low
- * under load, old counters, one port of several; NICs that are equally near; and remedies that fit the
- * part they are given for. */
+/* What is a fault and what is none: measured rates beside a threshold that can be set, a link that
+ * stays low under load, old counters, one port of several; NICs that are equally near; and remedies
+ * that fit the part they are given for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -194,8 +194,9 @@ static void test_never_good(void **state)
     }
 }
 
-/* A RAID of NVMe drives: parity is not read directly, of levels that NVIDIA does not name it is not known, and P2PDMA
- * takes none. Nobody tells how far its drives are, so what is not off is unknown. */
+/* A RAID of NVMe drives: parity is not read directly, of levels that NVIDIA does not name it is not
+ * known, and P2PDMA takes none. Nobody tells how far its drives are, so what is not off is
+ * unknown. */
 static void test_raid_levels(void **state)
 {
     static const struct {
@@ -227,7 +228,8 @@ static void test_raid_levels(void **state)
     }
 }
 
-/* --- remedies ---------------------------------------------------------------------------------- */
+/* --- remedies
+ * ---------------------------------------------------------------------------------- */
 
 static void assert_no_remedy(const struct findings *findings, const char *word, const char *place)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole ladder of a GPU and an mlx5 adapter, over the stand-in of CUDA and the software HCA: a driver
- * that does not take the doorbell's page is told as GDA-UAR, an adapter that gives no queues as GDA-DEVX, and
- * without that neither. */
+/* The whole ladder of a GPU and an mlx5 adapter, over the stand-in of CUDA and the software HCA: a
+ * driver that does not take the doorbell's page is told as GDA-UAR, an adapter that gives no queues
+ * as GDA-DEVX, and without that neither. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ladder's rungs of queues and doorbell, over the software HCA: both good, the doorbell refused to the GPU, DevX
- * refused for want of registers, and no such device. */
+/* The ladder's rungs of queues and doorbell, over the software HCA: both good, the doorbell refused
+ * to the GPU, DevX refused for want of registers, and no such device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU-NIC ladder over the stand-ins of libibverbs and of the CUDA driver: a good climb, and for each
- * call that can refuse, which rung says what, and that nothing is left open. */
+/* The GPU-NIC ladder over the stand-ins of libibverbs and of the CUDA driver: a good climb, and for
+ * each call that can refuse, which rung says what, and that nothing is left open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -126,7 +126,8 @@ static void test_one_way_is_enough(void **state)
     assert_rung(RUNG_SPEED, false, 0, "the rung below failed");
 }
 
-/* Each refusal on the way of the data is told with the call and its errno; no speed is told then. */
+/* Each refusal on the way of the data is told with the call and its errno; no speed is told
+ * then. */
 static void test_refusals(void **state)
 {
     (void)state;
@@ -193,7 +194,7 @@ static void test_no_device(void **state)
     }
 }
 
-/* ---------------------------------------------------------------------------- with the GPU's side */
+/* -------------------------------------------------------------------------- with the GPU's side */
 
 static struct machine *one_gpu(void)
 {
@@ -299,7 +300,7 @@ static void test_ask_cuda(void **state)
     machine_free(m);
 }
 
-/* ---------------------------------------------------------------------------------- what is told then */
+/* ---------------------------------------------------------------------------- what is told then */
 
 static bool told(enum reason reason, const char *flavor, bool peermem, int64_t percent)
 {
@@ -348,13 +349,14 @@ static void test_reasons(void **state)
     setenv("FAKE_CUDA_DMABUF", "0", 1);
     setenv("FAKE_VERBS_FAIL", "reg_gpu=14", 1);
     assert_true(told(REASON_GDR_CLOSED, "closed", false, 1));
-    /* the stand-in copies by one CPU: of 47.5 GB/s less than all, and more than a hundredth of the rest */
+    /* the stand-in copies by one CPU: of 47.5 GB/s less than all, and more than a hundredth of the
+     * rest */
     plain(NULL);
     assert_false(told(REASON_GDR_SLOW, "open", true, 1));
     assert_true(told(REASON_GDR_SLOW, "open", true, 100));
 }
 
-/* -------------------------------------------------------------------- a libibverbs that is too old */
+/* ----------------------------------------------------------------- a libibverbs that is too old */
 
 static void test_old(void **state)
 {

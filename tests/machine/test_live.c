@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The live readers over a directory that imitates /sys and /proc: a socket with a PCIe switch that
- * has ACS on, an NVMe disk, a RoCE port, and what is unreadable. On the machine itself they are held
- * against hwloc's own reading. */
+ * has ACS on, an NVMe disk, a RoCE port, and what is unreadable. On the machine itself they are
+ * held against hwloc's own reading. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reasons of where things stand, told of a machine as it is read live: two packages, a switch with GPU, NIC and disk
- * below each, in a made-up tree of /sys, /proc and /dev, with the stand-in of NVML. Each reason is told with
- * its fault and not without. test_live_reasons.c has those of settings and drivers; what a measurement
- * brings about is in the tests of the probe and of the ladder. The last test lists the reasons that have no such
- * case anywhere, so that a new one needs one. */
+/* Reasons of where things stand, told of a machine as it is read live: two packages, a switch with
+ * GPU, NIC and disk below each, in a made-up tree of /sys, /proc and /dev, with the stand-in of
+ * NVML. Each reason is told with its fault and not without. test_live_reasons.c has those of
+ * settings and drivers; what a measurement brings about is in the tests of the probe and of the
+ * ladder. The last test lists the reasons that have no such case anywhere, so that a new one needs
+ * one. */
 #include "made_tree.h"
 
 #include <stdlib.h>
@@ -158,7 +159,8 @@ static void make_tree(void)
     put_text("sys/kernel/iommu_groups/0/type", "identity\n");
 }
 
-/* --- faults ------------------------------------------------------------------------------------ */
+/* --- faults
+ * ------------------------------------------------------------------------------------ */
 
 static void acs_on(void)
 {
@@ -263,10 +265,11 @@ static void with_verbs(void)
     put_text("usr/lib/libibverbs.so.1", "");
 }
 
-/* --- cases ------------------------------------------------------------------------------------- */
+/* --- cases
+ * ------------------------------------------------------------------------------------- */
 
-/* `facts` and `links` of the stand-in of NVML; `a` NULL: told by doctor. `always`: told until something is
- * tried or measured, which is not here; its case is the one without fault. */
+/* `facts` and `links` of the stand-in of NVML; `a` NULL: told by doctor. `always`: told until
+ * something is tried or measured, which is not here; its case is the one without fault. */
 static const struct {
     enum reason reason;
     void (*fault)(void);
@@ -319,7 +322,8 @@ static bool told(enum reason reason, const char *a, const char *b)
     return yes;
 }
 
-/* The pair or the settings that the case without fault asks about, where they are the fault itself. */
+/* The pair or the settings that the case without fault asks about, where they are the fault
+ * itself. */
 static const char *without(size_t i, bool second)
 {
     const char *b = cases[i].b;
@@ -345,7 +349,8 @@ static void test_each(void **state)
         if (i == 0 || cases[i - 1].fault)
             make_tree();
         setenv("FAKE_NVML_FACTS", "mig=0", 1);
-        /* links with errors, which the stand-in always has, and links to nowhere are the fault itself */
+        /* links with errors, which the stand-in always has, and links to nowhere are the fault
+         * itself */
         set_links(cases[i].fault && cases[i].links          ? cases[i].links
                   : cases[i].reason == REASON_NVLINK_ERRORS ? ""
                                                             : NULL);
@@ -391,7 +396,8 @@ static void test_shm(void **state)
     machine_free(m);
 }
 
-/* --- the list ---------------------------------------------------------------------------------- */
+/* --- the list
+ * ---------------------------------------------------------------------------------- */
 
 static const char *const ids[REASON_COUNT] = {
 #define NAME(id, ...) "REASON_" #id,
@@ -431,8 +437,9 @@ static char *whole_file(const char *name)
     return text;
 }
 
-/* Every reason is brought about by what is read or measured, and not by a fact that is set by hand: in
- * made-up trees, or over the stand-ins of NVML, the CUDA driver, the verbs, the software adapter and the kernel. */
+/* Every reason is brought about by what is read or measured, and not by a fact that is set by hand:
+ * in made-up trees, or over the stand-ins of NVML, the CUDA driver, the verbs, the software adapter
+ * and the kernel. */
 static void test_none_without(void **state)
 {
     static const char *const files[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reasons are told of a machine as it is read live: a made-up tree of /sys, /proc and /dev, the stand-in
- * of NVML and this process's own limits bring each about, and without the fault it is not told. What
- * needs a measurement is not here: test_probe.c and the tests of the ladder have it. */
+/* Reasons are told of a machine as it is read live: a made-up tree of /sys, /proc and /dev, the
+ * stand-in of NVML and this process's own limits bring each about, and without the fault it is not
+ * told. What needs a measurement is not here: test_probe.c and the tests of the ladder have it. */
 #include "made_tree.h"
 
 #include <errno.h>
@@ -106,8 +106,8 @@ static void remove_tree(void)
     remove_below("");
 }
 
-/* `file` gets `text`, or goes where that is NULL; `facts` of the stand-in of NVML; `links` of it, NULL:
- * to a switch. `a` NULL: told by doctor. */
+/* `file` gets `text`, or goes where that is NULL; `facts` of the stand-in of NVML; `links` of it,
+ * NULL: to a switch. `a` NULL: told by doctor. */
 static const struct {
     enum reason reason;
     const char *file, *text, *facts, *links, *a, *b;
@@ -596,7 +596,8 @@ static void test_bonds(void **state)
     remove_tree();
 }
 
-/* A second port of the same model is slower, then as fast; of another model it is its own affair. */
+/* A second port of the same model is slower, then as fast; of another model it is its own
+ * affair. */
 static void test_rate(void **state)
 {
     static const char other[] = "sys/class/infiniband/mlx5_1/";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that the live readers take from a whole tree, held as a machine file against golden/live-whole.txt; with
- * WEFT_GOLDEN_UPDATE set that is written anew. */
+/* All that the live readers take from a whole tree, held as a machine file against
+ * golden/live-whole.txt; with WEFT_GOLDEN_UPDATE set that is written anew. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +56,8 @@ static const char *const files[][2] = {
     {"proc/32/comm", "nv-fabricmanag\n"},
     {"proc/self/status", "CapEff:\t0000000000280000\nNoNewPrivs:\t0\nSeccomp:\t1\n"},
     {"proc/meminfo",
-     "MemTotal: 16 kB\nHugePages_Total:      12\nHugePages_Free:        5\nHugepagesize:       2048 kB\n"},
+     "MemTotal: 16 kB\nHugePages_Total:      12\nHugePages_Free:        5\nHugepagesize:       "
+     "2048 kB\n"},
     {"sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"},
     {"proc/self/cgroup", "4:cpu:/a\n3:memory:/jobs/5\n"},
     {"sys/fs/cgroup/memory/jobs/5/memory.limit_in_bytes", "34359738368\n"},
@@ -293,7 +294,8 @@ static void test_all_is_as_written(void **state)
     machine_free(m);
 }
 
-/* What has no driver is not asked for: no GPU of NVIDIA; settings that cannot be read are not guessed. */
+/* What has no driver is not asked for: no GPU of NVIDIA; settings that cannot be read are not
+ * guessed. */
 static void test_settings_of_storage(void **state)
 {
     char path[200], first[sizeof root];

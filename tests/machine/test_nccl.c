@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file for NCCL, read back: the distance of any two GPUs and NICs in it is that of the model, what
- * is not known is not in it, and no value is longer than NCCL takes. */
+/* The file for NCCL, read back: the distance of any two GPUs and NICs in it is that of the model,
+ * what is not known is not in it, and no value is longer than NCCL takes. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +61,8 @@ static void value_of(const char *element, const char *key, char *value, size_t s
         snprintf(value, size, "%.*s", (int)strcspn(at + strlen(start), "\""), at + strlen(start));
 }
 
-/* What NCCL refuses a file without: the kind of a CPU, an x86 one's maker, these makers' numbers, a switch's link. */
+/* What NCCL refuses a file without: the kind of a CPU, an x86 one's maker, these makers' numbers, a
+ * switch's link. */
 static void has_what_nccl_insists_on(const char *element)
 {
     bool x86 = strstr(element, "arch=\"x86_64\""), cpu = strncmp(element, "cpu ", 4) == 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How near the library finds NICs to GPUs and CPUs, beside what the machine's model says of the same
- * machines, and the NICs that the PEs of a node come to; and the same from files as the kernel has them. */
+/* How near the library finds NICs to GPUs and CPUs, beside what the machine's model says of the
+ * same machines, and the NICs that the PEs of a node come to; and the same from files as the kernel
+ * has them. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 #include "path/net/near.h"
 #include "path/net/pick.h"
 
-/* -------------------------------------------------------------------------------- recorded machines */
+/* ---------------------------------------------------------------------------- recorded machines */
 
 /* From a description, which has blanks, or from a file. */
 static struct machine *load(const char *name)
@@ -153,7 +154,7 @@ static void taken_on_them(void **state)
     }
 }
 
-/* ---------------------------------------------------------------------------------- places apart */
+/* --------------------------------------------------------------------------------- places apart */
 
 static void apart(void **state)
 {
@@ -216,7 +217,7 @@ static void apart(void **state)
     assert_int_equal(net_near(&cpus, &(struct net_place){"", 0}), NET_NEAR_UNKNOWN);
 }
 
-/* ------------------------------------------------------------------------------ files of a kernel */
+/* ---------------------------------------------------------------------------- files of a kernel */
 
 static char root[] = "/tmp/weft-test-near-XXXXXX";
 
@@ -227,7 +228,8 @@ static void shell(const char *command)
     assert_int_equal(system(line), 0);
 }
 
-/* Two sockets; on each a GPU with a NIC (an InfiniBand one, a virtio one) below one switch or beside it. */
+/* Two sockets; on each a GPU with a NIC (an InfiniBand one, a virtio one) below one switch or
+ * beside it. */
 static int make_files(void **state)
 {
     (void)state;
@@ -238,19 +240,20 @@ static int make_files(void **state)
         " $B/0000:81:00.0 $B/../0000:80:03.0/virtio3/net/eth1 sys/devices/virtual/net/veth0"
         " sys/bus/pci/devices sys/class/net sys/class/infiniband dev"
         " sys/devices/system/node/node0 sys/devices/system/node/node1;"
-        "for d in $A/0000:02:00.0/0000:03:00.0 $A/0000:02:01.0/0000:04:00.0; do echo 0 >$d/numa_node; "
+        "for d in $A/0000:02:00.0/0000:03:00.0 $A/0000:02:01.0/0000:04:00.0; do echo 0 "
+        ">$d/numa_node; "
         "ln -s ../../../../$d sys/bus/pci/devices/; done;"
         "for d in $B/0000:81:00.0 sys/devices/pci0000:80/0000:80:03.0; do echo 1 >$d/numa_node; "
         "ln -s ../../../../$d sys/bus/pci/devices/; done");
-    shell(
-        "D=../../../sys/devices; ln -s $D/virtual/net/veth0 sys/class/net/veth0;"
-        "ln -s $D/pci0000:80/0000:80:03.0/virtio3/net/eth1 sys/class/net/eth1;"
-        "ln -s ../.. sys/devices/pci0000:80/0000:80:03.0/virtio3/net/eth1/device;"
-        "N=pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0/infiniband/mlx5_0;"
-        "ln -s $D/$N sys/class/infiniband/mlx5_0; ln -s ../.. sys/devices/$N/device;"
-        "echo 25000 >sys/class/net/eth1/speed; echo up >sys/class/net/eth1/operstate;"
-        "echo -1 >sys/class/net/veth0/speed; echo lowerlayerdown >sys/class/net/veth0/operstate;"
-        "echo 0-3 >sys/devices/system/node/node0/cpulist; echo 4-7 >sys/devices/system/node/node1/cpulist");
+    shell("D=../../../sys/devices; ln -s $D/virtual/net/veth0 sys/class/net/veth0;"
+          "ln -s $D/pci0000:80/0000:80:03.0/virtio3/net/eth1 sys/class/net/eth1;"
+          "ln -s ../.. sys/devices/pci0000:80/0000:80:03.0/virtio3/net/eth1/device;"
+          "N=pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0/infiniband/mlx5_0;"
+          "ln -s $D/$N sys/class/infiniband/mlx5_0; ln -s ../.. sys/devices/$N/device;"
+          "echo 25000 >sys/class/net/eth1/speed; echo up >sys/class/net/eth1/operstate;"
+          "echo -1 >sys/class/net/veth0/speed; echo lowerlayerdown >sys/class/net/veth0/operstate;"
+          "echo 0-3 >sys/devices/system/node/node0/cpulist; echo 4-7 "
+          ">sys/devices/system/node/node1/cpulist");
     /* Devices of a device are none of the chain; a root alone is none. Names that no GPU has. */
     shell("D=sys/devices/pci0000:80/0000:80:04.0/virtio4/0000:99:00.0/net/eth2; mkdir -p $D;"
           "ln -s ../../../$D sys/class/net/eth2; ln -s ../.. $D/device;"

@@ -112,7 +112,8 @@ static void test_loops(void **state)
     assert_false(c.gen.known);
 }
 
-/* Every value of a field: the largest that is one, the first that is none, and its neighbours apart. */
+/* Every value of a field: the largest that is one, the first that is none, and its neighbours
+ * apart. */
 static void test_fields(void **state)
 {
     uint8_t b[4096];

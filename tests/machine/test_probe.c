@@ -316,8 +316,8 @@ static void failing_calls(void **state)
     }
 }
 
-/* The generation of the link right behind the copies: a GPU that stays low under load is a fault, and so
- * is a rate below the threshold. */
+/* The generation of the link right behind the copies: a GPU that stays low under load is a fault,
+ * and so is a rate below the threshold. */
 static void low_link(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nodes are compared by: each fact of an expectation that is another one is told, and no other;
- * files of every kind that --against takes, and those that it does not; nodes judged together. */
+/* What nodes are compared by: each fact of an expectation that is another one is told, and no
+ * other; files of every kind that --against takes, and those that it does not; nodes judged
+ * together. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,7 +131,8 @@ static void test_margins(void **state)
     }
 }
 
-/* --- files ------------------------------------------------------------------------------------- */
+/* --- files
+ * ------------------------------------------------------------------------------------- */
 
 static char path[64];
 
@@ -217,7 +219,8 @@ static void test_report(void **state)
     }
 }
 
-/* --- a cluster --------------------------------------------------------------------------------- */
+/* --- a cluster
+ * --------------------------------------------------------------------------------- */
 
 static struct cluster make_cluster(size_t n)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every reason code is reached: by a machine file as it is, or by one with a fault put into it. The
- * test fails when a code has no case, and when a fault is not told apart from the machine without. */
+ * test fails when a code has no case, and when a fault is not told apart from the machine
+ * without. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -205,8 +205,8 @@ static int64_t latency_of(const struct machine *m, const char *a, const char *b)
     return 0;
 }
 
-/* What was measured in the field is not exceeded: QPI below 300 MB/s (Potluri et al., ICPP 2013), UPI
- * 11 GB/s (linux-rdma/perftest#241), Rome 21.8 (NVIDIA/nvbandwidth#50), Genoa 39 (rtx6kpro). */
+/* What was measured in the field is not exceeded: QPI below 300 MB/s (Potluri et al., ICPP 2013),
+ * UPI 11 GB/s (linux-rdma/perftest#241), Rome 21.8 (NVIDIA/nvbandwidth#50), Genoa 39 (rtx6kpro). */
 static void test_across_packages(void **state)
 {
     static const struct {
@@ -300,7 +300,8 @@ static void test_load_module(void **state)
     machine_free(m);
 }
 
-/* Through host memory a NIC gives 15 of 47 GB/s, and where its own PCIe is slower than its port, as much less. */
+/* Through host memory a NIC gives 15 of 47 GB/s, and where its own PCIe is slower than its port, as
+ * much less. */
 static void test_staged_nic(void **state)
 {
     struct machine *m = load("dgx-a100");

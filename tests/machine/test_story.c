@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One story: over every machine of the repository, descriptions, and each of them with one fact
  * changed, no answer contradicts another. A finding that turns a way off has turned it off in the
- * table of ways; what a remedy brings is what the what-if of it gives; no speed is negative or above
- * its links. */
+ * table of ways; what a remedy brings is what the what-if of it gives; no speed is negative or
+ * above its links. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

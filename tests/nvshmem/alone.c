@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Usage: alone MPI_LIBRARY
- * Loads an MPI of one process for itself, as NVSHMEM's perftest does, and begins by its communicator:
- * a job of one PE; under `weft run` of several PEs a refusal that says why. */
+ * Loads an MPI of one process for itself, as NVSHMEM's perftest does, and begins by its
+ * communicator: a job of one PE; under `weft run` of several PEs a refusal that says why. */
 #define NVSHMEM_HOSTLIB_ONLY
 #include <nvshmem.h>
 

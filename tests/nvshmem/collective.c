@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names: collectives over all types, and reductions and reducescatters of every operation,
- * by thread, warp, block, host and on a stream; maxloc. */
+/* NVSHMEM's names: collectives over all types, and reductions and reducescatters of every
+ * operation, by thread, warp, block, host and on a stream; maxloc. */
 #include "values.h"
 
 enum { N = 21, MOST_PES = 8, THREADS = 64, FORMS = 5 };
@@ -9,8 +9,8 @@ enum { THREAD, WARP, BLOCK, HOST, STREAM };
 static char *dst, *src;
 static weft_stream stream;
 
-/* Of broadcast, fcollect, alltoall and the reductions of C types the host's form is the host API's, all
- * other forms are kernels. */
+/* Of broadcast, fcollect, alltoall and the reductions of C types the host's form is the host API's,
+ * all other forms are kernels. */
 static int first_form(void)
 {
     return host_alone ? HOST : 0;
@@ -118,9 +118,9 @@ static void prepare(size_t unit)
 
 /* ------------------------------------------------------------------------------- reductions */
 
-/* What PE pe gives for an element: over all bits of the type, with its ends, so that a type taken for
- * one of other sign or width gives another result. Sums and products of signed types do not overflow;
- * those of unsigned ones do, and wrap. */
+/* What PE pe gives for an element: over all bits of the type, with its ends, so that a type taken
+ * for one of other sign or width gives another result. Sums and products of signed types do not
+ * overflow; those of unsigned ones do, and wrap. */
 typedef __int128 wide;
 
 static wide given(unsigned bits, int is_signed, weft_op op, int pe, size_t i)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program of host code on the target cuda, over the stand-in of the CUDA driver: operations on GPU
- * memory, memory of cuMemCreate() that becomes symmetric, modules and libraries that are given the
- * device state, and what the units that nvcc would compile are asked for. */
+/* A program of host code on the target cuda, over the stand-in of the CUDA driver: operations on
+ * GPU memory, memory of cuMemCreate() that becomes symmetric, modules and libraries that are given
+ * the device state, and what the units that nvcc would compile are asked for. */
 #include "values.h"
 
 #include "tests/gpu/own_memory.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names beyond the families of rma.c, collective.c and sync.c: alltoalls, warpgroups, queue
- * pairs, flush, realloc, multicast addresses, what the library says of itself, life after finalize. */
+/* NVSHMEM's names beyond the families of rma.c, collective.c and sync.c: alltoalls, warpgroups,
+ * queue pairs, flush, realloc, multicast addresses, what the library says of itself, life after
+ * finalize. */
 #include "values.h"
 
 enum { N = 5, DST = 3, SST = 2, MOST_PES = 8, THREADS = 320 };
@@ -43,8 +44,8 @@ static void check_alltoalls(const char *name, size_t unit, int on_device)
 WEFT_NV_RMA_TYPES(ALLTOALLS)
 
 /* ------------------------------------------------------------------------------ warpgroups
- * Each warpgroup of a block of 320 threads (128, 128 and 64) meets the same one of the other PEs in a
- * team of its own, many times. A thread writes to a peer before, another one reads after. */
+ * Each warpgroup of a block of 320 threads (128, 128 and 64) meets the same one of the other PEs in
+ * a team of its own, many times. A thread writes to a peer before, another one reads after. */
 
 enum { GROUPS = 3, ROUNDS = 40, SLOTS = 4 };
 

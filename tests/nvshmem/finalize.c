@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A finalize that PE 1 does not reach: it ends before (`ends`), or stays away beyond the wait limit
- * (`away`). The others come back from it, and what they ask for afterwards is refused, not fatal. */
+ * (`away`). The others come back from it, and what they ask for afterwards is refused, not
+ * fatal. */
 #include "values.h"
 
 #include <unistd.h>

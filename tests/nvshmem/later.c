@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding D: what NVSHMEM 3.6 to 3.8 brought and needs no multicast (counted signals, regions and shared
- * memory as hints), nvshmem_sync(), the types with a version, streams by their type. */
+/* Finding D: what NVSHMEM 3.6 to 3.8 brought and needs no multicast (counted signals, regions and
+ * shared memory as hints), nvshmem_sync(), the types with a version, streams by their type. */
 #include "values.h"
 
 enum { BYTES = 3000, THREADS = 96 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting from a communicator of an MPI of MPICH's family, whose handles are numbers: this program
- * defines the three functions that the library looks for, over pipes between processes of its own. Also
- * what is said when MPI refuses, when rank 0 has no id to give, and of an id that is none. Compiled with
- * NO_MPI there is no MPI in the process; with MPI_HEADER what <mpi.h> says comes before <nvshmem.h>.
- * Finding D: with both it did not link, as NVSHMEM's perftest, which loads MPI by dlopen(). */
+ * defines the three functions that the library looks for, over pipes between processes of its own.
+ * Also what is said when MPI refuses, when rank 0 has no id to give, and of an id that is none.
+ * Compiled with NO_MPI there is no MPI in the process; with MPI_HEADER what <mpi.h> says comes
+ * before <nvshmem.h>. Finding D: with both it did not link, as NVSHMEM's perftest, which loads MPI
+ * by dlopen(). */
 #ifdef MPI_HEADER
 #define MPI_VERSION    3
 #define MPI_COMM_WORLD ((MPI_Comm)0x44000000)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
-/* NVSHMEM's names: every put and get, over all types and sizes, by thread, warp, block, host and on a
- * stream. Each form has a region of its own; who sent what there is known. */
+/* NVSHMEM's names: every put and get, over all types and sizes, by thread, warp, block, host and on
+ * a stream. Each form has a region of its own; who sent what there is known. */
 #include "values.h"
 
 /* X(region): puts go to the next PE, gets come from it. Strided ones

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names: atomics over all types on host and device, waits and tests in all forms, signals. */
+/* NVSHMEM's names: atomics over all types on host and device, waits and tests in all forms,
+ * signals. */
 #include "values.h"
 
 enum { THREADS = 64, VARS = 6, ENDS = 8 };
@@ -9,8 +10,8 @@ static uint64_t *counter;
 static weft_stream stream;
 
 /* ------------------------------------------------------------------------------- atomics
- * One writer for each variable, so every result is known, given the fence behind what fetches nothing.
- * Faults are added up in room[64]. */
+ * One writer for each variable, so every result is known, given the fence behind what fetches
+ * nothing. Faults are added up in room[64]. */
 #define EXPECT(value, wanted) bad += (value) != (T)(wanted)
 
 #define STANDARD_BODY(name, U)                                                                     \
@@ -191,8 +192,9 @@ static void check_atomics(void)
     }
 WEFT_NV_WAIT_TYPES(WAITING)
 
-/* Every comparison over the ends of the type and their neighbours, where a type taken for one of other
- * sign or width compares otherwise: as tests, and what is true as waits, which then return at once. */
+/* Every comparison over the ends of the type and their neighbours, where a type taken for one of
+ * other sign or width compares otherwise: as tests, and what is true as waits, which then return at
+ * once. */
 #define COMPARING(name, U)                                                                         \
     WEFT_KERNEL(comparing_##name, (U *, vars), (U *, values), (size_t *, indices), (int *, bad))   \
     {                                                                                              \

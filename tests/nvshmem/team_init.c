@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Teams among any PEs by an id: members in any order, several such teams at a time, ids of one's own
- * after another, and what is refused. The id reaches the others through symmetric memory. */
+/* Teams among any PEs by an id: members in any order, several such teams at a time, ids of one's
+ * own after another, and what is refused. The id reaches the others through symmetric memory. */
 #include "values.h"
 
 static uint64_t *posted; /* at every PE: posted[i] is an id that PE i gave away */
@@ -74,8 +74,8 @@ static void backwards(void)
     nvshmem_team_destroy(team);
 }
 
-/* Two teams at a time, of the even and the odd PEs, made thrice; each destroyed only after the next is
- * made, so that the numbers differ. */
+/* Two teams at a time, of the even and the odd PEs, made thrice; each destroyed only after the next
+ * is made, so that the numbers differ. */
 static void halves(void)
 {
     int members[64], n = 0, index = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
-/* What the value tests of NVSHMEM's names share: values of any type, symmetric memory, faults counted. */
+/* What the value tests of NVSHMEM's names share: values of any type, symmetric memory, faults. */
 #ifndef WEFT_TESTS_NVSHMEM_VALUES_H
 #define WEFT_TESTS_NVSHMEM_VALUES_H
 
@@ -13,8 +13,8 @@
 
 static int me, n_pes, next, prev, faults;
 
-/* The program was called with "host": no kernel is launched, and what one would have done is not looked
- * for. Device code needs direct addresses, which some paths do not have. */
+/* The program was called with "host": no kernel is launched, and what one would have done is not
+ * looked for. Device code needs direct addresses, which some paths do not have. */
 static int host_alone __attribute__((unused));
 
 #define CHECK(condition, ...)                                                                      \

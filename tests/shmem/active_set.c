@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives over active sets: every set (start, stride, size) of the job that this PE is in, every
- * routine and size, with pSync all zero again after each. */
+/* Collectives over active sets: every set (start, stride, size) of the job that this PE is in,
+ * every routine and size, with pSync all zero again after each. */
 #include "check.h"
 
 enum { N = 5, MOST = 7 };

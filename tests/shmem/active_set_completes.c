@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shmem_barrier over an active set that is not the whole job completes what its members put (9.9.1),
- * also where a member hears of another only through a third one: behind it each PE's data is there,
- * seen by its owner and by a get of another. */
+/* shmem_barrier over an active set that is not the whole job completes what its members put
+ * (9.9.1), also where a member hears of another only through a third one: behind it each PE's data
+ * is there, seen by its owner and by a get of another. */
 #include "check.h"
 
 enum { ROUNDS = 100, WORDS = 40, SET = 4 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names that the standard deprecated in 1.0 to 1.4, without shmem_init() and shmem_finalize(). */
+/* The names that the standard deprecated in 1.0 to 1.4, without shmem_init() and
+ * shmem_finalize(). */
 #include "check.h"
 
 #include <mpp/shmem.h>

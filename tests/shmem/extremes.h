@@ -16,8 +16,8 @@
 
 enum { EXTREMES = 12 };
 
-/* Value `i` of 0 ... EXTREMES-1, to be converted to TYPE. The first of a signed type is its smallest,
- * the second its largest; of an unsigned one the middle and the one below it. */
+/* Value `i` of 0 ... EXTREMES-1, to be converted to TYPE. The first of a signed type is its
+ * smallest, the second its largest; of an unsigned one the middle and the one below it. */
 #define EXTREME(TYPE, i)                                                                           \
     ((TYPE)((const uint64_t[EXTREMES]){SIGN_BIT(TYPE), LARGEST_BITS(TYPE), UINT64_MAX, 0, 1,       \
                                        SIGN_BIT(TYPE) + 1, LARGEST_BITS(TYPE) - 1, UINT64_MAX - 6, \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* First come, first served, while all PEs ask for one lock again and again: whoever holds it notes
  * who stands in the queue behind it, and the next turns must be theirs in that order. The queue is
- * read as src/shmem/lock.c describes it: the second half of a PE's lock names the PE that comes after
- * it, and who is named there waits until it is its turn. */
+ * read as src/shmem/lock.c describes it: the second half of a PE's lock names the PE that comes
+ * after it, and who is named there waits until it is its turn. */
 #include "check.h"
 
 enum { TURNS = 200, MOST_PES = 16 };

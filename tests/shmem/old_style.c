@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small programs as they were written for SGI and Cray SHMEM and for OpenSHMEM 1.0 to 1.4: start_pes,
- * active sets with pSync and pWrk, shmem_int_put, shmem_swap, shmem_wait, arrays of short and long
- * double, cyclic shifts, tables, sorting, locks. Each prints one line by PE 0, the same with any
- * library and any number of PEs up to 16: nothing here is of Weft. */
+/* Small programs as they were written for SGI and Cray SHMEM and for OpenSHMEM 1.0 to 1.4:
+ * start_pes, active sets with pSync and pWrk, shmem_int_put, shmem_swap, shmem_wait, arrays of
+ * short and long double, cyclic shifts, tables, sorting, locks. Each prints one line by PE 0, the
+ * same with any library and any number of PEs up to 16: nothing here is of Weft. */
 #include <shmem.h>
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every reduction of every type with the values at which types differ, over the world, a team and an
- * active set: the result is that of C's own operators on that type. */
+/* Every reduction of every type with the values at which types differ, over the world, a team and
+ * an active set: the result is that of C's own operators on that type. */
 #include "check.h"
 
 #include "extremes.h"

@@ -2,9 +2,9 @@
 /* Writes the reference page and the coverage table of OpenSHMEM from the headers.
  *   reference SOURCE reference   docs/shmem-reference.md: every routine in full
  *   reference SOURCE coverage    docs/shmem-coverage.md: section, routines and tests of each group
- * For the coverage standard input has a line "test symbol" for every symbol that a test's object file
- * refers to: an inline routine that is called leaves one too. A fault (exit 1) when a routine is
- * called by no test. */
+ * For the coverage standard input has a line "test symbol" for every symbol that a test's object
+ * file refers to: an inline routine that is called leaves one too. A fault (exit 1) when a routine
+ * is called by no test. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>

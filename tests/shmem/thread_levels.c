@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each thread level is provided as it was asked for; another one is refused before anything is done. */
+/* Each thread level is provided as it was asked for; another one is refused before anything is
+ * done. */
 #include "check.h"
 
 int main(int argc, char **argv)

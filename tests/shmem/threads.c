@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHMEM_THREAD_MULTIPLE: threads with a context each, with shared contexts and with the default one,
- * put, get, add, signal and wait at the same time; a lock among all threads of all PEs. */
+/* SHMEM_THREAD_MULTIPLE: threads with a context each, with shared contexts and with the default
+ * one, put, get, add, signal and wait at the same time; a lock among all threads of all PEs. */
 #include "check.h"
 
 #include <pthread.h>

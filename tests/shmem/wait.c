@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every wait and test of every type: comparisons, masks, empty sets, vectors; typed and selected. */
+/* Every wait and test of every type: comparisons, masks, empty sets, vectors; typed and
+ * selected. */
 #include "check.h"
 
 #define N    5

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every wait and test of every type with the values at which types differ: each comparison gives what
- * C's operator gives for that type, for values that are there and for values that arrive. */
+/* Every wait and test of every type with the values at which types differ: each comparison gives
+ * what C's operator gives for that type, for values that are there and for values that arrive. */
 #include <stdbool.h>
 
 #include "check.h"

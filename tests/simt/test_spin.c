@@ -63,7 +63,8 @@ static void blocks_on_one_worker(void **state)
     restart_with("WEFT_SIMT_THREADS", NULL);
 }
 
-/* The first block waits for the last one, and counts its looks: it writes all the time, and has nobody beside it. */
+/* The first block waits for the last one, and counts its looks: it writes all the time, and has
+ * nobody beside it. */
 WEFT_KERNEL(busy_wait, (uint32_t *, flag), (uint64_t *, looks))
 {
     if (weft_dev_block_rank() + 1 == weft_dev_grid_blocks())

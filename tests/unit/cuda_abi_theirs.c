@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The values of NVIDIA's <cuda.h>. The names of the constants come from our table, which is given as
- * text by the build, since both headers define them. */
+/* The values of NVIDIA's <cuda.h>. The names of the constants come from our table, which is given
+ * as text by the build, since both headers define them. */
 #include <cuda.h>
 
 #if CUDA_VERSION < 13000

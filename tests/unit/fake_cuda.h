@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a unit test asks of the stand-in of the CUDA driver: what is alive in it. cmocka.h comes first. */
+/* What a unit test asks of the stand-in of the CUDA driver: what is alive in it. cmocka.h comes
+ * first. */
 #ifndef WEFT_TESTS_UNIT_FAKE_CUDA_H
 #define WEFT_TESTS_UNIT_FAKE_CUDA_H
 

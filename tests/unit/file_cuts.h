@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must be true of every cut of a transfer into pieces: for the unit test and for the fuzz target. */
+/* What must be true of every cut of a transfer into pieces: for the unit test and for the fuzz
+ * target. */
 #ifndef WEFT_TESTS_FILE_CUTS_H
 #define WEFT_TESTS_FILE_CUTS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of a file's engine: a queue, memory, a clock and threads in the test's hands. A thread is a stack of its
- * own that runs when another one waits for it, so that all is the same each time, and who sleeps for ever is found.
- * The program wraps what is defined here as __wrap_. */
+/* For tests of a file's engine: a queue, memory, a clock and threads in the test's hands. A thread
+ * is a stack of its own that runs when another one waits for it, so that all is the same each time,
+ * and who sleeps for ever is found. The program wraps what is defined here as __wrap_. */
 #ifndef WEFT_TESTS_FILE_ENGINE_H
 #define WEFT_TESTS_FILE_ENGINE_H
 
@@ -25,7 +25,7 @@
 
 enum { BLOCK = 4096, CHUNK = 2 * BLOCK, DEPTH = 6, FILE_BYTES = 20 * CHUNK };
 
-/* --------------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 static struct {
     int left, given, returned; /* allocations until one fails */
@@ -48,7 +48,7 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
-/* -------------------------------------------------------------------------------------------- threads */
+/* -------------------------------------------------------------------------------------- threads */
 
 static struct thread {
     ucontext_t here, back;
@@ -225,7 +225,7 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *rest)
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------------- the queue */
+/* ------------------------------------------------------------------------------------ the queue */
 
 static unsigned char disk[FILE_BYTES], memory[FILE_BYTES] __attribute__((aligned(BLOCK)));
 
@@ -323,7 +323,7 @@ static const struct file_backend backend = {.name = "by hand",
                                             .take = queue_take,
                                             .wake = queue_wake};
 
-/* ------------------------------------------------------------------------------- memory of a transfer */
+/* ------------------------------------------------------------------------- memory of a transfer */
 
 static struct {
     int gets, puts, settles, drops;
@@ -415,7 +415,7 @@ void __wrap_gpu_unpin_range(struct gpu *gpu, const void *address, size_t bytes)
     places.pinned = false;
 }
 
-/* --------------------------------------------------------------------------------------- the engine */
+/* ----------------------------------------------------------------------------------- the engine */
 
 static struct opened_file file;
 static struct file_settings settings;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of the pieces of a transfer: an engine over a queue that only notes what it is given, with buffers, GPU and
- * file system in the test's hands. The program wraps what is defined here as __wrap_. */
+/* For tests of the pieces of a transfer: an engine over a queue that only notes what it is given,
+ * with buffers, GPU and file system in the test's hands. The program wraps what is defined here as
+ * __wrap_. */
 #ifndef WEFT_TESTS_FILE_PIECE_H
 #define WEFT_TESTS_FILE_PIECE_H
 

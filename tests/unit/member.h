@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of a member of a job: the other ends of its connections are in the test's hands, and no wait takes time: it
- * ends with a step of the test, or the limit has passed. The program wraps what is defined here as __wrap_. */
+/* For tests of a member of a job: the other ends of its connections are in the test's hands, and no
+ * wait takes time: it ends with a step of the test, or the limit has passed. The program wraps what
+ * is defined here as __wrap_. */
 #ifndef WEFT_TESTS_MEMBER_H
 #define WEFT_TESTS_MEMBER_H
 
@@ -99,7 +100,7 @@ int __wrap_pthread_mutex_trylock(pthread_mutex_t *lock)
     return is_held(lock) ? EBUSY : __wrap_pthread_mutex_lock(lock);
 }
 
-/* ------------------------------------------------------------------------------ what is given back */
+/* --------------------------------------------------------------------------- what is given back */
 
 static struct {
     int memory, locks, descriptors;

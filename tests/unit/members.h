@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A team whose members are coroutines of this process, for tests of collectives. Members of one node load and
- * store each other's memory. What goes between others is late: a put arrives with the next fence or quiet, a
- * nonblocking get with the next quiet. A call of the layer beneath can be made to fail. cmocka.h comes first. */
+/* A team whose members are coroutines of this process, for tests of collectives. Members of one
+ * node load and store each other's memory. What goes between others is late: a put arrives with the
+ * next fence or quiet, a nonblocking get with the next quiet. A call of the layer beneath can be
+ * made to fail. cmocka.h comes first. */
 #ifndef WEFT_TESTS_UNIT_MEMBERS_H
 #define WEFT_TESTS_UNIT_MEMBERS_H
 

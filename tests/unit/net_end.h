@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One end of path net, PE 0 of three, over three NICs whose endpoints keep what is sent: for tests that
- * feed it messages. */
+/* One end of path net, PE 0 of three, over three NICs whose endpoints keep what is sent: for tests
+ * that feed it messages. */
 #ifndef WEFT_TESTS_NET_END_H
 #define WEFT_TESTS_NET_END_H
 
@@ -282,7 +282,8 @@ static inline void end_feed(struct net_end *end, const void *bytes, size_t count
         abort();
 }
 
-/* An end with nothing under way: what end_open() asked for is forgotten, and peers have done all requests. */
+/* An end with nothing under way: what end_open() asked for is forgotten, and peers have done all
+ * requests. */
 static inline void end_open_idle(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES])
 {
     end_open(end, key, 8);

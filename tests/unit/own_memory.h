@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private memory that is counted, and of which a piece may be missing: for tests that are linked with --wrap=calloc,
- * aligned_alloc, realloc and free. */
+/* Private memory that is counted, and of which a piece may be missing: for tests that are linked
+ * with --wrap=calloc, aligned_alloc, realloc and free. */
 #ifndef WEFT_TESTS_OWN_MEMORY_H
 #define WEFT_TESTS_OWN_MEMORY_H
 

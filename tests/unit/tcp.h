@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of PEs that know each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT: the environment, host names,
- * sockets, meetings and members are the test's own. The program wraps what is defined here as __wrap_. */
+/* For tests of PEs that know each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT: the
+ * environment, host names, sockets, meetings and members are the test's own. The program wraps what
+ * is defined here as __wrap_. */
 #ifndef WEFT_TESTS_TCP_H
 #define WEFT_TESTS_TCP_H
 
@@ -28,7 +29,7 @@
 
 #include <cmocka.h>
 
-/* ------------------------------------------------------------------------------------- what is beneath */
+/* ------------------------------------------------------------------------------ what is beneath */
 
 static struct {
     int fd, binds, closes, reuses, any, bind_errors[80], resolved, freed;
@@ -303,7 +304,7 @@ void __wrap_log_set_pe(int pe)
     os.log_pe = pe;
 }
 
-/* ------------------------------------------------------------------------------------------ starting */
+/* ------------------------------------------------------------------------------------- starting */
 
 static void set(const char *name, const char *value)
 {

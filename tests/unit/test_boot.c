@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every way of starting has in common, over exchanges whose result is written here: which PEs share a node, and
- * what PEs agree on when some of them fail. */
+/* What every way of starting has in common, over exchanges whose result is written here: which PEs
+ * share a node, and what PEs agree on when some of them fail. */
 #include "base/config.h"
 #include "base/status.h"
 #include "boot/agree.h"

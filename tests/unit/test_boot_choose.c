@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-/* ------------------------------------------------------------------------------------------- methods */
+/* -------------------------------------------------------------------------------------- methods */
 
 static struct {
     const char *by;
@@ -135,7 +135,8 @@ static void by_what_is_known_or_chosen(void **state)
     config_reset();
 }
 
-/* A launcher whose protocol is not spoken is warned of once, unless the user has chosen a job of one. */
+/* A launcher whose protocol is not spoken is warned of once, unless the user has chosen a job of
+ * one. */
 static void a_launcher_that_is_not_used(void **state)
 {
     static const struct {
@@ -172,7 +173,7 @@ static void a_launcher_that_is_not_used(void **state)
     config_reset();
 }
 
-/* -------------------------------------------------------------------------------------------- limits */
+/* --------------------------------------------------------------------------------------- limits */
 
 static struct {
     uint64_t now, passes_ns; /* in each poll() */

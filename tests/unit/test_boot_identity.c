@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By what a PE's node is told from others: its kernel, its namespaces, what `weft run` says; and what happens where the
- * system does not tell, or there is no memory. */
+/* By what a PE's node is told from others: its kernel, its namespaces, what `weft run` says; and
+ * what happens where the system does not tell, or there is no memory. */
 #include "base/config.h"
 #include "base/status.h"
 #include "boot/methods.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the PEs of one node are connected: over sockets, random numbers and meetings of the test's own. And a job of one. */
+/* How the PEs of one node are connected: over sockets, random numbers and meetings of the test's
+ * own. And a job of one. */
 #include "base/status.h"
 #include "boot/member.h"
 #include "boot/methods.h"
@@ -173,7 +174,7 @@ weft_status __wrap_member_share_fd(struct member *member, int from, int fd, cons
     return WEFT_ERR_PATH;
 }
 
-/* --------------------------------------------------------------------------------------- of one node */
+/* ---------------------------------------------------------------------------------- of one node */
 
 static int local_pes[] = {1, 3, 4};
 static struct boot boot;
@@ -356,7 +357,7 @@ static void descriptors_come_from_this_node_alone(void **state)
                         "PE 2 is not on the node of PE 3 and cannot share a descriptor");
 }
 
-/* -------------------------------------------------------------------------------------- a job of one */
+/* --------------------------------------------------------------------------------- a job of one */
 
 static void alone(void **state)
 {

@@ -319,7 +319,8 @@ static void long_evidence_is_cut(void **state)
         assert_int_equal(room.guard[i], 0x77);
 }
 
-/* However much is lacking for those that come before, why one is taken is there, and where it begins. */
+/* However much is lacking for those that come before, why one is taken is there, and where it
+ * begins. */
 static void the_taken_one_has_room(void **state)
 {
     (void)state;

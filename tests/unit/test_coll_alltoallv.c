@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoallv of host memory: blocks of any size go where their receivers say; one that does not fit is refused and
- * keeps no other from its place; what is missing or fails is reported to the other members. */
+/* Alltoallv of host memory: blocks of any size go where their receivers say; one that does not fit
+ * is refused and keeps no other from its place; what is missing or fails is reported to the other
+ * members. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -120,8 +121,8 @@ static void blocks_go_where_their_receivers_say(void **state)
     }
 }
 
-/* Member 1 has no room for what the others send: one byte too little, or a place of which only a part, or none, is
- * within its memory. */
+/* Member 1 has no room for what the others send: one byte too little, or a place of which only a
+ * part, or none, is within its memory. */
 static void a_block_that_does_not_fit_keeps_no_other_from_its_place(void **state)
 {
     (void)state;

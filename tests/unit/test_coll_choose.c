@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice of a collective's way: what is taken at each size between H100, what each way takes at most, and that
- * every answer can be carried out. */
+/* The choice of a collective's way: what is taken at each size between H100, what each way takes at
+ * most, and that every answer can be carried out. */
 #include "ops/coll_choose.h"
 
 #include "gpu/coll_kernels.h"
@@ -164,8 +164,8 @@ static void scratch(void **state)
         struct coll_question q = ask(COLL_BROADCAST, broadcasts[i].members, broadcasts[i].bytes);
         q.wish = COLL_WAY_SCRATCH;
         assert_int_equal(coll_choose(&q, &coll_rates_built_in).phases, broadcasts[i].phases);
-        q.wish =
-            COLL_WAY_AUTO; /* each link carries each byte once, behind two flags more than straight stores */
+        q.wish = COLL_WAY_AUTO; /* each link carries each byte once, behind two flags more than
+                                   straight stores */
         if (broadcasts[i].phases == 2)
             assert_true(coll_cost(&q, &coll_rates_built_in, COLL_WAY_SCRATCH) <
                         1.5 * coll_cost(&q, &coll_rates_built_in, COLL_WAY_DIRECT));
@@ -183,8 +183,8 @@ static void scratch(void **state)
     assert_int_equal(coll_choose(&q, &coll_rates_built_in).blocks, 2);
 }
 
-/* What a block of a collective through scratch relies on: slots in two halves that fit the sets, and fewer steps than a
- * number has room for. */
+/* What a block of a collective through scratch relies on: slots in two halves that fit the sets,
+ * and fewer steps than a number has room for. */
 static void check_scratch(const struct coll_question *q, const struct coll_choice *choice,
                           uint64_t bytes)
 {
@@ -200,7 +200,8 @@ static void check_scratch(const struct coll_question *q, const struct coll_choic
     assert_true((1 + sliced) * steps + 2 < COLL_STEPS);
 }
 
-/* Where sizes are not known: as many blocks as leave slots of 4 KiB in scratch, 32 at most, and one at least. */
+/* Where sizes are not known: as many blocks as leave slots of 4 KiB in scratch, 32 at most, and one
+ * at least. */
 static void blocks_of_unknown_sizes(void **state)
 {
     (void)state;
@@ -390,7 +391,8 @@ static void as_written(void **state)
     golden_is(GOLDEN, text);
 }
 
-/* Blocks and threads of each way where a unit, a piece, a warp, a block's share or a slice is just full, or just not. */
+/* Blocks and threads of each way where a unit, a piece, a warp, a block's share or a slice is just
+ * full, or just not. */
 static void edges_as_written(void **state)
 {
     (void)state;

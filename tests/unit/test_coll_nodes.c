@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of teams over nodes: what arrives where, how many calls and bytes it takes between members without
- * common memory, and that a call that fails ends the member's part. */
+/* Collectives of teams over nodes: what arrives where, how many calls and bytes it takes between
+ * members without common memory, and that a call that fails ends the member's part. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

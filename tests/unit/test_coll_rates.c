@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of rates: what is written is read; what is cut off, changed, of another version or machine, or no number is
- * refused in words and leaves the rates as they were; where the file lies; and that the choice follows the rates. */
+/* The file of rates: what is written is read; what is cut off, changed, of another version or
+ * machine, or no number is refused in words and leaves the rates as they were; where the file lies;
+ * and that the choice follows the rates. */
 #include "ops/coll_rates.h"
 
 #include "base/config.h"
@@ -202,7 +203,8 @@ static void not_rates(void **state)
     assert_int_equal(when.pes, 1073741823);
 }
 
-/* What a fit of two times can come to is made fit to be kept; what is in its range stays to the bit. */
+/* What a fit of two times can come to is made fit to be kept; what is in its range stays to the
+ * bit. */
 static void mended(void **state)
 {
     (void)state;
@@ -246,7 +248,8 @@ static void estimates_cut_off(void **state)
     assert_string_equal(names, "none");
 }
 
-/* Which rates were measured is part of them: in the file, in the hash, and of those that were mended. */
+/* Which rates were measured is part of them: in the file, in the hash, and of those that were
+ * mended. */
 static void estimates(void **state)
 {
     (void)state;
@@ -449,8 +452,8 @@ static void not_written(void **state)
     assert_int_equal(chdir(here), 0);
 }
 
-/* A fence that costs more moves the border to larger sizes, a link that is slower for packets to smaller ones; more bytes
- * for a block make fewer blocks. */
+/* A fence that costs more moves the border to larger sizes, a link that is slower for packets to
+ * smaller ones; more bytes for a block make fewer blocks. */
 static void choice(void **state)
 {
     (void)state;

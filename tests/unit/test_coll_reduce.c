@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions of the host: the bits of the result in the order of the team whatever memory is shared and however
- * long the vector is, how many calls and bytes they take, and that a call that fails ends the member's part. */
+/* Reductions of the host: the bits of the result in the order of the team whatever memory is shared
+ * and however long the vector is, how many calls and bytes they take, and that a call that fails
+ * ends the member's part. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -363,7 +364,8 @@ static void a_member_without_memory_says_so(void **state)
     }
 }
 
-/* Arguments of a call on 10 elements (40 bytes; for EACH the source has 120) of which one is wrong. */
+/* Arguments of a call on 10 elements (40 bytes; for EACH the source has 120) of which one is
+ * wrong. */
 static const struct wrong {
     enum what what;
     int to, from; /* behind the beginning of the heap; below 0: behind its end */

@@ -54,7 +54,8 @@ double __wrap_strtod(const char *text, char **end)
     return (double)strtol(text, end, 10);
 }
 
-/* Finding A21: a kernel of 2048 CPUs, which refuses smaller sets; this thread may run on two of them. */
+/* Finding A21: a kernel of 2048 CPUs, which refuses smaller sets; this thread may run on two of
+ * them. */
 int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set);
 int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 {

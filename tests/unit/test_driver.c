@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading foreign libraries: what is said when one is absent or too old, and HMAC-SHA256 by either
- * library against the vectors of RFC 4231. dlopen is wrapped by the linker, so that libraries can be
- * absent at will; each case of the second kind is a process of its own, because what was loaded stays. */
+ * library against the vectors of RFC 4231. dlopen is wrapped by the linker, so that libraries can
+ * be absent at will; each case of the second kind is a process of its own, because what was loaded
+ * stays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

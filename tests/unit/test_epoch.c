@@ -21,7 +21,8 @@ static void counts(void **state)
     assert_int_equal(epoch_give(&e), 1);
     assert_true(epoch_is_open(&e, &upto));
     assert_int_equal(upto, 2);
-    /* What is given while the work is done stays open; a quiet that began earlier closes less and takes nothing back. */
+    /* What is given while the work is done stays open; a quiet that began earlier closes less and
+     * takes nothing back. */
     epoch_give(&e);
     assert_true(epoch_is_open(&e, &later));
     epoch_close(&e, upto);
@@ -32,8 +33,8 @@ static void counts(void **state)
     assert_false(epoch_is_open(&e, &later));
 }
 
-/* Each giver stores, gives, and quiets. Completing is copying what all have stored: behind its quiet a giver finds its own
- * stores copied, whoever did it. */
+/* Each giver stores, gives, and quiets. Completing is copying what all have stored: behind its
+ * quiet a giver finds its own stores copied, whoever did it. */
 static struct epoch shared;
 static _Atomic uint64_t stored[GIVERS], copied[GIVERS];
 static _Atomic unsigned wrong;

@@ -2,7 +2,7 @@
 /* What becomes of a piece whose request comes back whole, short, refused, or put off. */
 #include "tests/unit/file_piece.h"
 
-/* ---------------------------------------------------------------------------------- from the kernel */
+/* ------------------------------------------------------------------------------ from the kernel */
 
 static bool nap;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the two engines of a file carries a transfer, over engines that only note what they are given: when the one
- * by cuFile is made, why it is not, whose failure counts, and what is told of it. */
+/* Which of the two engines of a file carries a transfer, over engines that only note what they are
+ * given: when the one by cuFile is made, why it is not, whose failure counts, and what is told of
+ * it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------- what is beneath */
+/* ------------------------------------------------------------------------------ what is beneath */
 
 static struct {
     int attached, detached, opens, closes, warnings;
@@ -132,7 +133,7 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
-/* -------------------------------------------------------------------------------------------- engines */
+/* -------------------------------------------------------------------------------------- engines */
 
 static struct {
     struct {
@@ -227,7 +228,7 @@ static struct file_transfer transfer(enum file_place_kind kind, uint64_t offset)
                                   .bytes = 100 + offset};
 }
 
-/* ----------------------------------------------------------------------------------------- which it is */
+/* ---------------------------------------------------------------------------------- which it is */
 
 static void only_gpu_memory_of_this_pe_goes_beside(void **state)
 {
@@ -355,7 +356,7 @@ static void both_are_closed(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------ transfers */
+/* ------------------------------------------------------------------------------------ transfers */
 
 enum { N = 5 };
 static struct file_transfer list[N];
@@ -487,7 +488,7 @@ static void what_goes_on_by_itself_in_both(void **state)
     }
 }
 
-/* ---------------------------------------------------------------------------------------- description */
+/* ---------------------------------------------------------------------------------- description */
 
 static void how_gpu_memory_goes_is_told(void **state)
 {

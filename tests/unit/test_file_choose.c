@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many requests of what size a file is read and written by, and by which queue, as the environment says. */
+/* How many requests of what size a file is read and written by, and by which queue, as the
+ * environment says. */
 #include "file/file.h"
 
 #include "base/config.h"

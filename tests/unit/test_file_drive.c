@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver of a file's engine over a queue and a clock that the test has in its hands: limits of time, failures of
- * requests and of the queue, and which requests are measured to be the quickest. And what a program may ask for, and
- * what a file lies on. */
+/* The driver of a file's engine over a queue and a clock that the test has in its hands: limits of
+ * time, failures of requests and of the queue, and which requests are measured to be the quickest.
+ * And what a program may ask for, and what a file lies on. */
 #include "file/file.h"
 
 #include "base/config.h"
@@ -35,7 +35,7 @@ int __wrap_sched_yield(void)
 
 static char memory[16 << 20] __attribute__((aligned(4096)));
 
-/* ------------------------------------------------------------------------------------------- the queue */
+/* ------------------------------------------------------------------------------------ the queue */
 
 static struct {
     struct file_io *given[64];
@@ -167,7 +167,7 @@ static weft_status run(bool write, size_t bytes)
     return status;
 }
 
-/* -------------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 /* Each request may take as long as the limit; all of them together longer. */
 static void within_the_limit(void **state)
@@ -247,7 +247,7 @@ static void of_several_transfers_the_first_failure(void **state)
     assert_non_null(strstr(base_last_error(), strerror(EIO)));
 }
 
-/* --------------------------------------------------------------------------------------------- tuning */
+/* --------------------------------------------------------------------------------------- tuning */
 
 static weft_file_info info;
 
@@ -264,7 +264,8 @@ static void tuned(struct file_tunes *tunes, uint64_t where, bool write, size_t b
 
 enum { TRIAL = 4 << 20, LARGE = 16 << 20 };
 
-/* What was quickest by more than a tenth is taken, for this file system and direction, and by later transfers. */
+/* What was quickest by more than a tenth is taken, for this file system and direction, and by later
+ * transfers. */
 static void the_quickest_is_taken(void **state)
 {
     (void)state;
@@ -325,7 +326,7 @@ static void a_trial_fails(void **state)
     file_tunes_free(tunes);
 }
 
-/* ------------------------------------------------------------------------------------------- settings */
+/* ------------------------------------------------------------------------------------- settings */
 
 static void what_a_program_asks_for(void **state)
 {

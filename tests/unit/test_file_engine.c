@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An engine of a file is opened, given another shape, described and closed; and what it does with the memory of a
- * transfer: buffers that are filled and emptied by the CPU, a GPU, or the path to a peer, and what fails there. */
+/* An engine of a file is opened, given another shape, described and closed; and what it does with
+ * the memory of a transfer: buffers that are filled and emptied by the CPU, a GPU, or the path to a
+ * peer, and what fails there. */
 #include "tests/unit/file_engine.h"
 
-/* ---------------------------------------------------------------------------------------- the engine */
+/* ----------------------------------------------------------------------------------- the engine */
 
 static void an_engine_is_opened(void **state)
 {
@@ -177,7 +178,7 @@ static void an_engine_that_is_broken_is_kept(void **state)
     assert_null(kept[0]->next_lost);
 }
 
-/* ---------------------------------------------------------------------------------- memory and buffers */
+/* --------------------------------------------------------------------------- memory and buffers */
 
 enum { OFFSET = 777, BYTES = 3 * CHUNK + 99 };
 
@@ -217,7 +218,8 @@ static void a_peers_memory_is_written_from(void **state)
     assert_int_equal(places.puts + places.settles, 0);
 }
 
-/* The bytes in front of the piece whose memory fails are safe; a peer that is gone takes all along. */
+/* The bytes in front of the piece whose memory fails are safe; a peer that is gone takes all
+ * along. */
 static void the_memory_fails(void **state)
 {
     static const struct {

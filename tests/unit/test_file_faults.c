@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transfer whose requests fail: a layer between the engine and the queue lets the k-th request fail, end
- * short, or be put off, for every k. What can go on does; what cannot says how many bytes are safe, and they
- * are. The same for the calls around transfers. */
+/* A transfer whose requests fail: a layer between the engine and the queue lets the k-th request
+ * fail, end short, or be put off, for every k. What can go on does; what cannot says how many bytes
+ * are safe, and they are. The same for the calls around transfers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 enum { BYTES = 61 * 1000, OFFSET = 777, CHUNK = 8192, DEPTH = 3, SHORT = 100000, NEVER = -1 };
 
-/* ------------------------------------------------------------------------------ the faulty layer */
+/* ----------------------------------------------------------------------------- the faulty layer */
 
 struct shadow {
     struct file_io io; /* what the queue below gets */
@@ -114,7 +114,7 @@ static const struct file_backend faulty_backend = {.name = "faulty",
                                                    .take = faulty_take,
                                                    .wake = faulty_wake};
 
-/* ------------------------------------------------------------------------------------ a transfer */
+/* ----------------------------------------------------------------------------------- a transfer */
 
 static unsigned char source[BYTES + OFFSET], model[BYTES + 2 * OFFSET], memory[BYTES + 64];
 
@@ -179,8 +179,8 @@ static void read_file(unsigned char *seen)
     close(fd);
 }
 
-/* Of a write: `done` bytes are there, what was not given to it has not changed, and each byte of the rest is the
- * old one or the new one. */
+/* Of a write: `done` bytes are there, what was not given to it has not changed, and each byte of
+ * the rest is the old one or the new one. */
 static void check_written(uint64_t done)
 {
     static unsigned char seen[sizeof model];
@@ -341,7 +341,8 @@ static void always_short(void **state)
     unlink(path());
 }
 
-/* O_DIRECT was taken at open() and is refused by requests: all goes by the page cache, and says so. */
+/* O_DIRECT was taken at open() and is refused by requests: all goes by the page cache, and says
+ * so. */
 static void direct_is_refused_later(void **state)
 {
     (void)state;
@@ -410,7 +411,8 @@ static void sync_tells(void **state)
     unlink(path());
 }
 
-/* The name is made safe once, by the handle that made the file; a failure is told and tried again. */
+/* The name is made safe once, by the handle that made the file; a failure is told and tried
+ * again. */
 static void name_is_made_safe(void **state)
 {
     (void)state;
@@ -461,8 +463,9 @@ static void never_ends(void **state)
     unlink(path());
 }
 
-/* The first large transfer on a file system measures, on its own bytes; the next ones, by other engines, go by what
- * was found. A request that fails in a trial or behind it ends the transfer as it always does. */
+/* The first large transfer on a file system measures, on its own bytes; the next ones, by other
+ * engines, go by what was found. A request that fails in a trial or behind it ends the transfer as
+ * it always does. */
 static void run_tuned(struct run *run, struct file_tunes *tunes, bool write)
 {
     struct file_transfer t = {

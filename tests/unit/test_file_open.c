@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a file over an operating system of the test's own: which descriptors are opened how, what keeps a file from
- * direct I/O, what it demands, and the calls around transfers. */
+/* Opening a file over an operating system of the test's own: which descriptors are opened how, what
+ * keeps a file from direct I/O, what it demands, and the calls around transfers. */
 #include "file/file.h"
 
 #include "base/status.h"
@@ -24,7 +24,7 @@
 
 enum { FIRST = 40 }; /* descriptor */
 
-/* ------------------------------------------------------------------------------ the operating system */
+/* ------------------------------------------------------------------------- the operating system */
 
 static struct {
     int errors[20]; /* of the opens, in order; 0: it is opened */
@@ -234,7 +234,7 @@ static void close_it(void)
     assert_int_equal(os.open_now, 0);
 }
 
-/* --------------------------------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------------------------- opening */
 
 enum { R = WEFT_FILE_READ, W = WEFT_FILE_WRITE, C = WEFT_FILE_CREATE, X = WEFT_FILE_EXCLUSIVE };
 
@@ -465,7 +465,7 @@ static void what_keeps_a_file_from_better_is_noted(void **state)
     close_it();
 }
 
-/* ------------------------------------------------------------------------------ calls around transfers */
+/* ----------------------------------------------------------------------- calls around transfers */
 
 static void the_size_of_a_file(void **state)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pieces of a transfer on their way to the kernel: which request is made of each, through which buffer, and what
- * is said where that fails. */
+/* The pieces of a transfer on their way to the kernel: which request is made of each, through which
+ * buffer, and what is said where that fails. */
 #include "tests/unit/file_piece.h"
 
-/* ------------------------------------------------------------------------------------------ failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 static void a_failure_says_what_may_be_done(void **state)
 {
@@ -73,9 +73,10 @@ static void a_short_file_is_told_with_its_size(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
-/* They are made with the first piece that needs one, and the queue hears of them once, when a piece is large. */
+/* They are made with the first piece that needs one, and the queue hears of them once, when a piece
+ * is large. */
 static void the_queue_hears_of_buffers(void **state)
 {
     static const struct {
@@ -171,7 +172,7 @@ static void buffers_fail(void **state)
     assert_int_equal(queue.count, 0);
 }
 
-/* ------------------------------------------------------------------------------------ to the kernel */
+/* -------------------------------------------------------------------------------- to the kernel */
 
 static void nothing_is_left_of_the_transfer_before(void **state)
 {
@@ -228,7 +229,8 @@ static void which_memory_a_request_names(void **state)
     assert_int_equal(engine->given, 2);
 }
 
-/* As many as there are pieces, of one transfer and then of the next; what has failed has no more. */
+/* As many as there are pieces, of one transfer and then of the next; what has failed has no
+ * more. */
 static void pieces_run_out(void **state)
 {
     static struct file_op second, third, empty;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queues of requests on a file, over an io_uring that the test answers for, and over threads that run when the test
- * says: what each request tells the kernel, what comes back in which order, who is woken, and what is given back. */
+/* The queues of requests on a file, over an io_uring that the test answers for, and over threads
+ * that run when the test says: what each request tells the kernel, what comes back in which order,
+ * who is woken, and what is given back. */
 #include "driver/uring.h"
 #include "file/threads.h"
 
@@ -139,7 +140,7 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
     return 0;
 }
 
-/* --------------------------------------------------------------------------------------- io_uring */
+/* ------------------------------------------------------------------------------------- io_uring */
 
 static struct {
     unsigned entries;
@@ -410,7 +411,7 @@ static void a_ring_is_woken_once(void **state)
     file_uring.close(queue);
 }
 
-/* ----------------------------------------------------------------------------------------- threads */
+/* -------------------------------------------------------------------------------------- threads */
 
 static struct {
     int started, fails_at, joined, waits;
@@ -597,7 +598,7 @@ static void a_wait_for_threads_ends(void **state)
     close_pool(2);
 }
 
-/* ------------------------------------------------------------------------------------ by the system */
+/* -------------------------------------------------------------------------------- by the system */
 
 static int fd_of_call;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file lies on, by a kernel of the test's own: its list of mounts, its links to block devices, and their folders
- * are tables in memory. */
+/* What a file lies on, by a kernel of the test's own: its list of mounts, its links to block
+ * devices, and their folders are tables in memory. */
 #include "file/file.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* ------------------------------------------------------------------------------------------ the kernel */
+/* ----------------------------------------------------------------------------------- the kernel */
 
 struct pair {
     const char *name, *is;
@@ -207,7 +207,7 @@ long __wrap_syscall(long number, ...)
     return 0;
 }
 
-/* --------------------------------------------------------------------------------------------- devices */
+/* -------------------------------------------------------------------------------------- devices */
 
 static const char mount_list[] =
     "10 1 0:30 / /a rw,noatime\n"                  /* without what is behind " - " */
@@ -305,7 +305,8 @@ static void devices_by_their_names(void **state)
     }
 }
 
-/* A disk whose folder's name is as long as a path may be is named without what lies in that folder. */
+/* A disk whose folder's name is as long as a path may be is named without what lies in that
+ * folder. */
 static void of_a_long_path_no_more_is_looked_at(void **state)
 {
     (void)state;
@@ -334,7 +335,7 @@ static void what_lies_below_needs_room(void **state)
     assert_string_equal(text[1], "RAID over NV");
 }
 
-/* ---------------------------------------------------------------------------------------- file systems */
+/* --------------------------------------------------------------------------------- file systems */
 
 static void file_systems_and_what_is_below(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who drives the engine of a file: transfers that go on by themselves, callers that come while another one drives, how
- * long a driver looks before it sleeps, and when it gives up. */
+/* Who drives the engine of a file: transfers that go on by themselves, callers that come while
+ * another one drives, how long a driver looks before it sleeps, and when it gives up. */
 #include "tests/unit/file_engine.h"
 
 static weft_status begin(bool write, uint64_t offset, size_t bytes)
@@ -10,7 +10,7 @@ static weft_status begin(bool write, uint64_t offset, size_t bytes)
     return file_drive_begin(engine, &t);
 }
 
-/* -------------------------------------------------------------------------- what goes on by itself */
+/* ----------------------------------------------------------------------- what goes on by itself */
 
 static void transfers_go_on_by_themselves(void **state)
 {
@@ -101,7 +101,7 @@ static void it_does_not_begin(void **state)
     assert_int_equal(file_drive_run(engine, two, 1), WEFT_OK); /* needs none */
 }
 
-/* ------------------------------------------------------------------- who comes while another drives */
+/* --------------------------------------------------------------- who comes while another drives */
 
 static weft_status others;
 
@@ -183,9 +183,10 @@ static void several_at_once(void **state)
     assert_null(engine->todo);
 }
 
-/* -------------------------------------------------------------------------- how long a driver waits */
+/* ---------------------------------------------------------------------- how long a driver waits */
 
-/* Few requests that end soon are looked for; with many, or after a long wait, the driver sleeps at once. */
+/* Few requests that end soon are looked for; with many, or after a long wait, the driver sleeps at
+ * once. */
 static void few_quick_requests_are_looked_for(void **state)
 {
     static const struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The io_uring queue of a file under many wake-ups, while the kernel takes requests and while it does not. */
+/* The io_uring queue of a file under many wake-ups, while the kernel takes requests and while it
+ * does not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

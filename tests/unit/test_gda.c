@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests for the adapter, byte by byte as rdma-core's own structures have them, also over the end of
- * the ring; and the queue: many threads give requests at once, and a consumer that is as strict as an
- * adapter could be sees each of them once, whole, in order, behind a doorbell that never goes back. */
+/* Requests for the adapter, byte by byte as rdma-core's own structures have them, also over the end
+ * of the ring; and the queue: many threads give requests at once, and a consumer that is as strict
+ * as an adapter could be sees each of them once, whole, in order, behind a doorbell that never goes
+ * back. */
 #include <weft/device/gda_queue.h>
 
 #include <endian.h>
@@ -62,7 +63,8 @@ static void a_move(void **state)
     }
 }
 
-/* Of each size: the head's length and what stands in the data's place, over the end of the ring too. */
+/* Of each size: the head's length and what stands in the data's place, over the end of the ring
+ * too. */
 static void inline_data(void **state)
 {
     (void)state;
@@ -91,8 +93,8 @@ static void inline_data(void **state)
 
 /* ------------------------------------------------------------------------------------- atomics */
 
-/* What the adapter makes of a masked request, from its description: bits of an addition do not carry over
- * the boundary; of a swap only those under the mask are compared, and stored. */
+/* What the adapter makes of a masked request, from its description: bits of an addition do not
+ * carry over the boundary; of a swap only those under the mask are compared, and stored. */
 static uint64_t carried_out(const char *request, unsigned width, uint64_t old, uint64_t all)
 {
     const struct mlx5_wqe_ctrl_seg *control = (const void *)request;
@@ -252,7 +254,8 @@ static uint64_t bell_index(void)
     return be32toh((uint32_t)seen) >> 8 & 0xffff;
 }
 
-/* Reads requests up to each doorbell, poisons them and completes: `seen` per giver counts its own. */
+/* Reads requests up to each doorbell, poisons them and completes: `seen` per giver counts its
+ * own. */
 static void *consume(void *argument)
 {
     uint64_t *seen = argument, taken = start;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands by which path gda makes and connects queues of an adapter, bit by bit: every field has its place in the
- * command (mlx5_ifc of the Linux kernel) and all other bits are zero. What the adapter refuses is told in words. */
+/* The commands by which path gda makes and connects queues of an adapter, bit by bit: every field
+ * has its place in the command (mlx5_ifc of the Linux kernel) and all other bits are zero. What the
+ * adapter refuses is told in words. */
 #include "path/gda/gda.h"
 
 #include "base/status.h"

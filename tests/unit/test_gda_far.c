@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host waits for a queue of path gda that is in GPU memory, of which it sees copies of the one completion entry: until
- * all that it waits for is complete, and no longer than until the queue fails. No device code runs here, so the
- * GPU's copies are written by the test. */
+/* The host waits for a queue of path gda that is in GPU memory, of which it sees copies of the one
+ * completion entry: until all that it waits for is complete, and no longer than until the queue
+ * fails. No device code runs here, so the GPU's copies are written by the test. */
 #include "gpu/gpu.h"
 #include "path/gda/gda.h"
 
@@ -41,7 +41,8 @@ static void end(struct path_wait *wait)
     ends++;
 }
 
-/* The last word of an entry: opcode in the highest four bits, the index above the lower half, its high byte first. */
+/* The last word of an entry: opcode in the highest four bits, the index above the lower half, its
+ * high byte first. */
 static uint64_t entry(unsigned opcode, unsigned index)
 {
     return (uint64_t)opcode << 60 | (uint64_t)(index & 0xff) << 40 | (uint64_t)(index >> 8) << 32;

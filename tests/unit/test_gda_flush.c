@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gets of the host into GPU memory over path gda, which quiet has to flush, where several threads use one context (finding
- * A7 for src/path/gda/gda.c). The schedules are forced: what another thread does happens from within a flush. No adapter runs:
- * the test writes the completion. */
+/* Gets of the host into GPU memory over path gda, which quiet has to flush, where several threads
+ * use one context (finding A7 for src/path/gda/gda.c). The schedules are forced: what another
+ * thread does happens from within a flush. No adapter runs: the test writes the completion. */
 #include "gpu/gpu.h"
 #include "path/gda/gda.h"
 
@@ -144,7 +144,8 @@ static void a_second_quiet_does_not_return_before_the_flush(void **state)
     assert_int_equal(seen_by_other, 1);
 }
 
-/* The get of another thread is still under way while this one's, which blocks, flushes: its own quiet flushes again. */
+/* The get of another thread is still under way while this one's, which blocks, flushes: its own
+ * quiet flushes again. */
 static void a_blocking_get_leaves_the_others_open(void **state)
 {
     (void)state;

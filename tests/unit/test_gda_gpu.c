@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory over path gda: how it is registered, which keys PE 1 of two tells and takes, its queues in GPU memory and the
- * tables that device code reads. Host memory stands for the GPU's, and no adapter runs. */
+/* GPU memory over path gda: how it is registered, which keys PE 1 of two tells and takes, its
+ * queues in GPU memory and the tables that device code reads. Host memory stands for the GPU's, and
+ * no adapter runs. */
 #include "gpu/gpu.h"
 #include "path/gda/gda.h"
 #include "unit/own_memory.h"
@@ -153,7 +154,7 @@ enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *address)
     return doorbells_of_device ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
 }
 
-/* -------------------------------------------------------------- what pins, doorbells and threads do */
+/* ---------------------------------------------------------- what pins, doorbells and threads do */
 
 static int pinned, bells, refused_from;
 static uintptr_t moved; /* memory of the host is seen so far away */
@@ -385,7 +386,7 @@ weft_status __wrap_gda_connect_qp(const struct gda_link *link, const struct gda_
                                                : WEFT_OK;
 }
 
-/* ----------------------------------------------------------------------------------- the other PE */
+/* --------------------------------------------------------------------------------- the other PE */
 
 static int agreements, disagrees_at, gathers, gather_fails_at, key_gathers;
 static uint64_t their_base;
@@ -616,7 +617,8 @@ static void allocations_have_keys(void **state)
     }
 }
 
-/* What is there already is not registered again; what has gone loses its keys; what comes gets them. */
+/* What is there already is not registered again; what has gone loses its keys; what comes gets
+ * them. */
 static void allocations_come_and_go(void **state)
 {
     (void)state;
@@ -723,7 +725,8 @@ static void every_registration_fails(void **state)
     }
 }
 
-/* Whatever private memory is missing: the PE says so, or has its queues elsewhere, and gives back the rest. */
+/* Whatever private memory is missing: the PE says so, or has its queues elsewhere, and gives back
+ * the rest. */
 static void memory_is_missing(void **state)
 {
     for (int way = 0; way < 2; way++)
@@ -802,7 +805,7 @@ static void the_other_pe_fails(void **state)
     }
 }
 
-/* -------------------------------------------------------------------------- queues in GPU memory */
+/* ------------------------------------------------------------------------- queues in GPU memory */
 
 static void queues_in_gpu_memory(void **state)
 {
@@ -864,7 +867,8 @@ static void queues_in_gpu_memory(void **state)
     end();
 }
 
-/* Where one PE cannot have them, none has, and each says why; a failure where they are asked for. */
+/* Where one PE cannot have them, none has, and each says why; a failure where they are asked
+ * for. */
 static void no_queues_in_gpu_memory(void **state)
 {
     static const struct {
@@ -937,7 +941,8 @@ static void no_queues_in_gpu_memory(void **state)
     }
 }
 
-/* Each step of making them fails once: the queues are then in memory of the host, and nothing is left. */
+/* Each step of making them fails once: the queues are then in memory of the host, and nothing is
+ * left. */
 static void making_queues_fails(void **state)
 {
     int failed = 0;
@@ -969,7 +974,7 @@ static void making_queues_fails(void **state)
     end();
 }
 
-/* ----------------------------------------------------------------------- what device code is told */
+/* --------------------------------------------------------------------- what device code is told */
 
 static struct weft_dev dev = {.segment = {[WEFT_DEV_HEAP] = {.base = WINDOW + 5 * UNIT},
                                           [WEFT_DEV_AREAS] = {.base = WINDOW + 7 * UNIT}}};
@@ -1154,7 +1159,8 @@ static void doorbells(void **state)
         }
 }
 
-/* Device code that cannot give requests itself leaves them to the proxy, but where the GPU is to ring. */
+/* Device code that cannot give requests itself leaves them to the proxy, but where the GPU is to
+ * ring. */
 static void without_device_code(void **state)
 {
     static const struct {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a PE of path gda makes at two adapters, tells the other PEs and takes from what they tell: memory and its keys,
- * queues in their area, connections. Every call of the adapters' library can fail, and all that was made is undone. */
+/* What a PE of path gda makes at two adapters, tells the other PEs and takes from what they tell:
+ * memory and its keys, queues in their area, connections. Every call of the adapters' library can
+ * fail, and all that was made is undone. */
 #include "path/gda/gda.h"
 #include "unit/own_memory.h"
 
@@ -465,7 +466,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* -------------------------------------------------------------------------------------- the tests */
+/* ------------------------------------------------------------------------------------ the tests */
 
 /* Every chunk is registered at every adapter, the last of a segment as long as what is left. */
 static void chunks_are_registered(void **state)
@@ -632,7 +633,8 @@ static void queues_are_made(void **state)
     leave();
 }
 
-/* Each queue is connected with its counterpart at the PE it leads to, over the adapter that both are at. */
+/* Each queue is connected with its counterpart at the PE it leads to, over the adapter that both
+ * are at. */
 static void queues_are_connected(void **state)
 {
     for (int kind = 0; kind <= 3; kind++) {

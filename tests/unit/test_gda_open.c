@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which adapters a PE opens, keeps and closes for path gda, and what it says of the others: rows of devices, of
- * configuration and of what other PEs tell. No adapter is asked: the test says what each one lacks. */
+/* Which adapters a PE opens, keeps and closes for path gda, and what it says of the others: rows of
+ * devices, of configuration and of what other PEs tell. No adapter is asked: the test says what
+ * each one lacks. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -267,7 +268,7 @@ static void add_five(void)
     add("d", NET_NEAR_PHB);
 }
 
-/* -------------------------------------------------------------------------------------- the tests */
+/* ------------------------------------------------------------------------------------ the tests */
 
 static void the_nearest_are_taken(void **state)
 {
@@ -360,7 +361,8 @@ static void those_that_weft_hca_names(void **state)
     assert_string_equal(lacks, "libibverbs lists 0 RDMA devices");
 }
 
-/* Unasked only adapters as fast as the first are used beside it; of another kind of link none ever. */
+/* Unasked only adapters as fast as the first are used beside it; of another kind of link none
+ * ever. */
 static void adapters_are_alike(void **state)
 {
     enum { SPEED = 1, WIDTH = 2, ETHERNET = 4 };
@@ -452,7 +454,8 @@ static void libraries_that_are_opened(void **state)
     expect_taken("");
 }
 
-/* The software adapter is in the folder weft-hca beside the library, else in that of lib beside the library's. */
+/* The software adapter is in the folder weft-hca beside the library, else in that of lib beside the
+ * library's. */
 static void folder_of_the_software_adapter(void **state)
 {
     static const struct {
@@ -654,7 +657,8 @@ static void what_others_tell(void **state)
     }
 }
 
-/* Adapters whose atomics are not atomic with those of CPUs serve only a job that goes by nothing else. */
+/* Adapters whose atomics are not atomic with those of CPUs serve only a job that goes by nothing
+ * else. */
 static void weak_atomics(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which adapters the PEs of a job take over path gda: rows of what each PE of some nodes could use, the nearest first, and
- * of what they take. An adapter is written as its name (a letter) and its nearness (0 is the nearest): "a0 b2". */
+/* Which adapters the PEs of a job take over path gda: rows of what each PE of some nodes could use,
+ * the nearest first, and of what they take. An adapter is written as its name (a letter) and its
+ * nearness (0 is the nearest): "a0 b2". */
 #include "path/gda/pick.h"
 
 #include <setjmp.h>
@@ -39,8 +40,8 @@ static void read_job(const char *text, int wanted, struct job *job)
     }
 }
 
-/* Behind the last PE is another of its node that is as near to every adapter as can be, and behind the last
- * adapter of each PE another that is nearer: neither counts. */
+/* Behind the last PE is another of its node that is as near to every adapter as can be, and behind
+ * the last adapter of each PE another that is nearer: neither counts. */
 static void add_what_does_not_count(struct job *job)
 {
     struct gda_candidates *behind = &job->all[job->npes];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer tells over path gda and cannot be true is refused (finding A23); and the ends of a connection, as both see
- * them. */
+/* What a peer tells over path gda and cannot be true is refused (finding A23); and the ends of a
+ * connection, as both see them. */
 #include "path/gda/gda.h"
 
 #include <setjmp.h>

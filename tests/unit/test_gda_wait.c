@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host waits for a queue of path gda that it looks at itself, whose completions the test writes; what is said of one
- * that has failed; and the thread that rings doorbells for a GPU. */
+/* The host waits for a queue of path gda that it looks at itself, whose completions the test
+ * writes; what is said of one that has failed; and the thread that rings doorbells for a GPU. */
 #include "path/gda/gda.h"
 
 #include "base/status.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every call of the CUDA driver made to fail at each of its uses under a program that uses GPU memory
- * through weft.h and stream.h, as a job of one PE: either some function returns an error with a
- * sentence, or every value is right; and after finalize nothing is alive in the driver. */
+/* Every call of the CUDA driver made to fail at each of its uses under a program that uses GPU
+ * memory through weft.h and stream.h, as a job of one PE: either some function returns an error
+ * with a sentence, or every value is right; and after finalize nothing is alive in the driver. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -223,8 +223,8 @@ static void a_good_run(void **state)
     fake_cuda_expect_nothing();
 }
 
-/* What a failing release cannot give back is not the library's fault; without the context nothing can
- * be given back at all. */
+/* What a failing release cannot give back is not the library's fault; without the context nothing
+ * can be given back at all. */
 static bool is_release(const char *name)
 {
     static const char *const words[] = {"Release", "Unmap",      "Free",       "Destroy",

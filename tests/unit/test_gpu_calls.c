@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls of the driver a copy makes, in which order and with what: copies over several GPUs, side by side, on
- * the internal streams, and events behind them. The driver is a table of functions that write down what they
- * are asked; any call of it can fail. */
+/* Which calls of the driver a copy makes, in which order and with what: copies over several GPUs,
+ * side by side, on the internal streams, and events behind them. The driver is a table of functions
+ * that write down what they are asked; any call of it can fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -426,7 +426,8 @@ static void several_ways_are_wanted_or_not(void **state)
     boot.local_npes = 0;
 }
 
-/* A copy to a peer goes by several GPUs where it is large, both ends are in the heap, and all GPUs have them open. */
+/* A copy to a peer goes by several GPUs where it is large, both ends are in the heap, and all GPUs
+ * have them open. */
 static void large_copies_to_a_peer_are_dealt_out(void **state)
 {
     enum { LARGE = 256 << 10 };
@@ -486,9 +487,8 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_DONE), WEFT_ERR_SYSTEM);
     locked_out = false;
     expect("");
-    set->lead =
-        &gpus
-            [1]; /* another path leads there now, and while the heap grows no other way is looked for */
+    set->lead = &gpus[1]; /* another path leads there now, and while the heap grows no other way is
+                             looked for */
     gpu->heap.growing = 1;
     setenv("WEFT_STRIPES", "3", 1);
     config_reset();
@@ -585,7 +585,8 @@ static void a_full_table_of_orders_is_no_error(void **state)
     assert_non_null(strchr(text, 'R'));
 }
 
-/* A capture has a set by itself, also one of the same order; what an ended one had is used again. */
+/* A capture has a set by itself, also one of the same order; what an ended one had is used
+ * again. */
 static void captures_have_their_own_streams(void **state)
 {
     capture = 9;
@@ -1032,7 +1033,8 @@ static void an_error_counts_when_it_is_the_streams(void **state)
     }
 }
 
-/* What is complete when an answer comes is known only if nobody else is putting something on the stream. */
+/* What is complete when an answer comes is known only if nobody else is putting something on the
+ * stream. */
 static void answers_say_what_is_complete(void **state)
 {
     struct gpu_lane *lane = lane_of(gpu, 5);

@@ -42,7 +42,8 @@ static void in_words(void **state)
     snprintf(own, sizeof own, "1:%d:300", (int)getpid());
     snprintf(words, sizeof words, "it is held by pid %d (%s) 300 MiB", (int)getpid(), name);
     holds(own, second, words);
-    /* the largest first; a process that is gone by now; an amount that is not told counts as most */
+    /* the largest first; a process that is gone by now; an amount that is not told counts as
+     * most */
     holds(
         "1:99999991:5,1:99999992:70000,0:7:9,1:99999993:20", second,
         "it is held by pid 99999992 (name unknown) 70000 MiB, pid 99999993 (name unknown) 20 MiB, "

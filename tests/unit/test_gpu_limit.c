@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding A22: the limit of waits in the library's kernels counts from the last change of what they wait for. A
- * block of one thread runs the kernels' own text as member 0. The test owns the clock: each look at it adds 2/5 of
- * the limit, and each second look is followed by one step of the other members, so that each step takes less than
- * the limit and a few of them take more. */
+/* Finding A22: the limit of waits in the library's kernels counts from the last change of what they
+ * wait for. A block of one thread runs the kernels' own text as member 0. The test owns the clock:
+ * each look at it adds 2/5 of the limit, and each second look is followed by one step of the other
+ * members, so that each step takes less than the limit and a few of them take more. */
 #include <sched.h>
 #include <stdint.h>
 #include <time.h>
@@ -110,7 +110,8 @@ static void assert_waited(void)
     assert_int_equal(tickets, 0);
 }
 
-/* What member `pe` was waited for, and the wait that ran out took the limit and one look at most. */
+/* What member `pe` was waited for, and the wait that ran out took the limit and one look at
+ * most. */
 static void assert_expired(int pe)
 {
     assert_int_equal(box.failed, WEFT_ERR_TIMEOUT);
@@ -231,7 +232,8 @@ static void members_come(void **state)
     assert_expired(14);
 }
 
-/* One wait in which the value changes so often that the polls of all of it, at their least time, pass the limit. */
+/* One wait in which the value changes so often that the polls of all of it, at their least time,
+ * pass the limit. */
 static void member_is_far_behind(void **state)
 {
     enum { BEHIND = 150 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading kernels: the fat binary before the PTX text, which all CPUs compile where the driver lets them, with what
- * drivers answer that refuse the one or do not know the other. */
+/* Loading kernels: the fat binary before the PTX text, which all CPUs compile where the driver lets
+ * them, with what drivers answer that refuse the one or do not know the other. */
 #include "base/status.h"
 #include "gpu/module.h"
 

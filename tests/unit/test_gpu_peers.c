@@ -292,7 +292,8 @@ static void bad_input(void **state)
     unsetenv("WEFT_PROVE");
 }
 
-/* Whatever call fails at one of the PEs: no PE hangs, all agree about the opening, nothing is left. */
+/* Whatever call fails at one of the PEs: no PE hangs, all agree about the opening, nothing is
+ * left. */
 static void one_of_them_fails(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proof of a pair of GPUs: what its kernel finds on links that bring some things and lose others.
- * Two blocks of one thread run the kernel's own text; where a link is faulty, PE 1 writes into a decoy
- * of PE 0's area, and a third thread passes on what that link brings. */
+/* The proof of a pair of GPUs: what its kernel finds on links that bring some things and lose
+ * others. Two blocks of one thread run the kernel's own text; where a link is faulty, PE 1 writes
+ * into a decoy of PE 0's area, and a third thread passes on what that link brings. */
 #include "../fakecuda/primitives.h"
 
 #include "gpu/kernels.cu"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proofs of pairs of GPUs that are kept for this boot: which are known, whose files are believed. */
+/* Proofs of pairs of GPUs that are kept for this boot: which are known, whose files are
+ * believed. */
 #include "gpu/proof_cache.h"
 
 #include <fcntl.h>

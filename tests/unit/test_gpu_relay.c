@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Third GPUs, by PEs that are threads over the stand-in of the CUDA driver: which one is taken for which
- * pair and what is said where there is none, data carried before and behind a growth of the heap and
- * around, and every call of the driver that may fail: no third GPU then, with the reason, or a failure
- * that all PEs agree on; nothing is left. */
+/* Third GPUs, by PEs that are threads over the stand-in of the CUDA driver: which one is taken for
+ * which pair and what is said where there is none, data carried before and behind a growth of the
+ * heap and around, and every call of the driver that may fail: no third GPU then, with the reason,
+ * or a failure that all PEs agree on; nothing is left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,8 +45,8 @@ struct pe {
     uint64_t seen[MOST_PES];
 };
 
-/* Puts this PE's number at `offset` of every peer that is relayed: from its own heap, then from memory
- * that only its own GPU can access. */
+/* Puts this PE's number at `offset` of every peer that is relayed: from its own heap, then from
+ * memory that only its own GPU can access. */
 static weft_status send(struct gpu *gpu, size_t offset, const uint64_t *own)
 {
     const struct boot *boot = gpu->boot;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Striped copies by PEs that are threads over the stand-in of the CUDA driver, with every call of the driver
- * made to fail once: the copy is right, or it fails with words, and then what it was to do is over; nothing
- * is left. And a heap that grows at the same time. */
+/* Striped copies by PEs that are threads over the stand-in of the CUDA driver, with every call of
+ * the driver made to fail once: the copy is right, or it fails with words, and then what it was to
+ * do is over; nothing is left. And a heap that grows at the same time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

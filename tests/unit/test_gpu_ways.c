@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways of large copies between two GPUs, by tables of machines; and what is read of a machine, over the
- * stand-ins of driver and NVML. */
+/* The ways of large copies between two GPUs, by tables of machines; and what is read of a machine,
+ * over the stand-ins of driver and NVML. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,12 +19,13 @@
 
 #include "tests/golden.h"
 
-#define CUBE                                                                                       \
-    "0-1:1,0-2:1,0-3:2,0-4:2,1-2:2,1-3:1,1-5:2,2-3:1,2-6:2,3-7:2,4-5:1,4-6:1,4-7:2,5-6:2,5-7:1,6-7:1"
+#define CUBE "0-1:1,0-2:1,0-3:2,0-4:2,1-2:2,1-3:1,1-5:2,2-3:1,"
+"2-6:2,3-7:2,4-5:1,4-6:1,4-7:2,5-6:2,5-7:1,6-7:1"
 
-/* "0-1:2" two NVLinks of their own, "0-1:p" PCIe, "0-1:s" through switches, "0-1:?" NVLink that nobody
- * tells of. */
-static struct gpu_links machine(int n, const char *text)
+    /* "0-1:2" two NVLinks of their own, "0-1:p" PCIe, "0-1:s" through switches, "0-1:?" NVLink that
+     * nobody tells of. */
+    static struct gpu_links
+    machine(int n, const char *text)
 {
     struct gpu_links links = {.n = n};
     int a, b, length;
@@ -65,7 +66,8 @@ static void which_ways(void **state)
         bool forced;
         const char *ways, *text;
     } rows[] = {
-        /* A hybrid cube mesh: the more links, the sooner; no direct way between the quads' others. */
+        /* A hybrid cube mesh: the more links, the sooner; no direct way between the quads'
+         * others. */
         {"cube", 8, CUBE, 0, 1, 8, false, "d 2 3", "direct, over GPU 2, over GPU 3"},
         {"cube", 8, CUBE, 0, 2, 8, false, "d 1 3", "direct, over GPU 1, over GPU 3"},
         {"cube", 8, CUBE, 0, 3, 8, false, "d 1 2", "direct"},
@@ -188,8 +190,8 @@ static void thirds(void **state)
     }
 }
 
-/* In a cube mesh each GPU has another one for each that it has no access to, and no bundle carries more than
- * three pairs in a direction for two links, one for one. */
+/* In a cube mesh each GPU has another one for each that it has no access to, and no bundle carries
+ * more than three pairs in a direction for two links, one for one. */
 static void thirds_of_a_cube(void **state)
 {
     struct gpu_links links = machine(8, CUBE);
@@ -308,7 +310,8 @@ static void numbers_of_ways(void **state)
     config_reset();
 }
 
-/* All ways and thirds of made machines, as golden/gpu_ways.txt has them: joins of every kind at random. */
+/* All ways and thirds of made machines, as golden/gpu_ways.txt has them: joins of every kind at
+ * random. */
 static void as_written(void **state)
 {
     (void)state;

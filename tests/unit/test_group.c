@@ -195,7 +195,8 @@ static void a_failed_job_leaves_nothing_to_the_next(void **state)
     pthread_barrier_destroy(&all_closed);
 }
 
-/* Who comes late to a job that has failed is told; when all have come and gone, the next job begins. */
+/* Who comes late to a job that has failed is told; when all have come and gone, the next job
+ * begins. */
 static void late_ones_are_told(void **state)
 {
     weft_group *group;

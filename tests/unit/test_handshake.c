@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What two sides of a start say to each other and how it is judged, unique ids, limits of waiting, and what a start
- * over TCP refuses before it looks for anybody. */
+/* What two sides of a start say to each other and how it is judged, unique ids, limits of waiting,
+ * and what a start over TCP refuses before it looks for anybody. */
 #include "boot/handshake.h"
 
 #include "base/config.h"
@@ -254,7 +254,8 @@ static void ids_made_here_are_good_and_differ(void **state)
     assert_true(unique_id_port(&one) > 0);
 }
 
-/* --- limits of waiting --------------------------------------------------------------------------- */
+/* --- limits of waiting
+ * --------------------------------------------------------------------------- */
 
 static void limit_of(const char *wait, const char *boot)
 {
@@ -305,7 +306,8 @@ static void limits_count_down(void **state)
     close(ends[1]);
 }
 
-/* --- a start over TCP ----------------------------------------------------------------------------- */
+/* --- a start over TCP
+ * ----------------------------------------------------------------------------- */
 
 static void wrong_variables_of_tcp_are_named(void **state)
 {
@@ -313,9 +315,11 @@ static void wrong_variables_of_tcp_are_named(void **state)
         const char *size, *rank, *port, *host, *own_port, *sentence;
     } rows[] = {
         {NULL, "0", "9", "h", "",
-         "WORLD_SIZE is not set; WEFT_BOOT=tcp needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"},
+         "WORLD_SIZE is not set; WEFT_BOOT=tcp needs RANK, WORLD_SIZE, MASTER_ADDR and "
+         "MASTER_PORT"},
         {"", "0", "9", "h", "",
-         "WORLD_SIZE is not set; WEFT_BOOT=tcp needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"},
+         "WORLD_SIZE is not set; WEFT_BOOT=tcp needs RANK, WORLD_SIZE, MASTER_ADDR and "
+         "MASTER_PORT"},
         {"0", "0", "9", "h", "", "WORLD_SIZE is \"0\", which is not a number from 1 to 65536"},
         {"65537", "0", "9", "h", "",
          "WORLD_SIZE is \"65537\", which is not a number from 1 to 65536"},

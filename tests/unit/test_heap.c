@@ -153,8 +153,8 @@ void *__wrap_realloc(void *old, size_t bytes)
     return out_of_memory ? NULL : __real_realloc(old, bytes);
 }
 
-/* Finding A21: what one PE's heap gives while private memory is short, the others' give too, or it gives
- * nothing; and what follows is alike again. */
+/* Finding A21: what one PE's heap gives while private memory is short, the others' give too, or it
+ * gives nothing; and what follows is alike again. */
 static void heaps_stay_alike_without_private_memory(void **state)
 {
     enum { SIZE = 1 << 20, BLOCKS = 700 };

@@ -224,7 +224,8 @@ static void who_is_missing_is_told(void **state)
     close_star(&star);
 }
 
-/* Who asks is not among them, gathering or not; and a long list ends in dots, with room for its end. */
+/* Who asks is not among them, gathering or not; and a long list ends in dots, with room for its
+ * end. */
 static void missing_ones_are_listed_as_far_as_there_is_room(void **state)
 {
     bool in_job[60], gathering[60] = {true};

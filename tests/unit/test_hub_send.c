@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the hub of a job sends to whom, over wires that only note it: where there is no room or no memory, where a
- * connection breaks, and where a member has no wire here. */
+/* What the hub of a job sends to whom, over wires that only note it: where there is no room or no
+ * memory, where a connection breaks, and where a member has no wire here. */
 #include "base/status.h"
 #include "boot/hub.h"
 
@@ -183,7 +183,7 @@ static void expect_failure(int member, weft_status status, const char *sentence)
     did.failures = 0;
 }
 
-/* -------------------------------------------------------------------------------------------- sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 static void room_is_told_of_where_it_changes(void **state)
 {
@@ -285,7 +285,7 @@ static void what_is_for_the_hub_itself_is_queued(void **state)
     assert_null(wire_take(&local));
 }
 
-/* ------------------------------------------------------------------------------------------- exchanges */
+/* ------------------------------------------------------------------------------------ exchanges */
 
 static void an_exchange_of_the_largest_size(void **state)
 {
@@ -371,7 +371,7 @@ static void a_sentence_is_cleaned(void **state)
     expect_failure(1, WEFT_ERR_PATH, "a \x20\x7f\xff ");
 }
 
-/* ------------------------------------------------------------------------------------------- receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 static void a_connection_breaks(void **state)
 {

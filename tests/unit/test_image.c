@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture reader: the kinds of PNG, and files that are cut off, damaged, absurd or no pictures. */
+/* The picture reader: the kinds of PNG, and files that are cut off, damaged, absurd or no
+ * pictures. */
 #include "image.h"
 
 #include <setjmp.h>

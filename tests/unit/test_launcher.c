@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE that `weft run` has started: what it takes over from its environment, what it refuses there, that it joins once at
- * a time, and that its operations are those of a member. */
+/* A PE that `weft run` has started: what it takes over from its environment, what it refuses there,
+ * that it joins once at a time, and that its operations are those of a member. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------------------------------- members */
+/* -------------------------------------------------------------------------------------- members */
 
 static struct {
     struct member *member;
@@ -174,7 +174,7 @@ pid_t __wrap_getpid(void)
     return process;
 }
 
-/* ------------------------------------------------------------------------------------------- starting */
+/* ------------------------------------------------------------------------------------- starting */
 
 static void environment(int fd, const char *pe, const char *npes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a process can be reached, and the id that says so: over sockets, interfaces and random numbers of the test's
- * own. */
+/* Where a process can be reached, and the id that says so: over sockets, interfaces and random
+ * numbers of the test's own. */
 #include "boot/listen.h"
 #include "boot/unique_id.h"
 
@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-/* ------------------------------------------------------------------------------------- the system */
+/* ----------------------------------------------------------------------------------- the system */
 
 enum { FD = 50 };
 
@@ -174,7 +174,7 @@ static int reset(void **state)
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------- listening */
+/* ------------------------------------------------------------------------------------ listening */
 
 /* By IPv6, which takes IPv4 too, else by IPv4. */
 static void by_both_protocols_or_one(void **state)
@@ -217,7 +217,8 @@ static void by_none(void **state)
     }
 }
 
-/* What is of use elsewhere comes first; what is down, has no scope elsewhere or is no address at all, never. */
+/* What is of use elsewhere comes first; what is down, has no scope elsewhere or is no address at
+ * all, never. */
 static void addresses_in_their_order(void **state)
 {
     struct rendezvous_address at[6];
@@ -246,9 +247,10 @@ static void addresses_in_their_order(void **state)
     assert_int_equal(os.freed, 4);
 }
 
-/* -------------------------------------------------------------------------------------- unique ids */
+/* ----------------------------------------------------------------------------------- unique ids */
 
-/* By its bytes: magic, port, how many addresses, whether the secret is used, the secret, the addresses. */
+/* By its bytes: magic, port, how many addresses, whether the secret is used, the secret, the
+ * addresses. */
 static void an_id_says_where(void **state)
 {
     for (int keyed = 0; keyed < 2; keyed++) {
@@ -305,7 +307,8 @@ static void an_id_is_not_made(void **state)
     assert_non_null(strstr(base_last_error(), strerror(ENFILE)));
 }
 
-/* As many addresses as there is room for; a shorter one may still go in behind one that does not. */
+/* As many addresses as there is room for; a shorter one may still go in behind one that does
+ * not. */
 static void an_id_has_room_for_some(void **state)
 {
     struct rendezvous_address at[24];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quiet of mapped copies (src/path/local/mapped.c), of which a context may have several threads (finding A7). The schedule is
- * forced: while one quiet stands in its load-back, another one begins, here from within it. */
+/* Quiet of mapped copies (src/path/local/mapped.c), of which a context may have several threads
+ * (finding A7). The schedule is forced: while one quiet stands in its load-back, another one
+ * begins, here from within it. */
 #include "gpu/gpu.h"
 #include "gpu/map.h"
 #include "path/local/mapped.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which transfers the CPU does through mapped GPU memory (src/path/local/mapped.c): by the segment, where the local side lies,
- * and the size, and that the bytes are right. The mappings are plain memory here. */
+/* Which transfers the CPU does through mapped GPU memory (src/path/local/mapped.c): by the segment,
+ * where the local side lies, and the size, and that the bytes are right. The mappings are plain
+ * memory here. */
 #include "gpu/gpu.h"
 #include "gpu/map.h"
 #include "path/local/mapped.h"

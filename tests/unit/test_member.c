@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE whose hub is another PE, or `weft run`: what it sends, what it makes of the answers, and what it says when the hub
- * ends the job, answers nothing, or is gone. */
+/* A PE whose hub is another PE, or `weft run`: what it sends, what it makes of the answers, and
+ * what it says when the hub ends the job, answers nothing, or is gone. */
 #include "tests/unit/member.h"
 
 static const int mine = 30, whole[N] = {10, 20, 30};
@@ -161,7 +161,7 @@ static void the_limit_passes(void **state)
                         "PE 6 did not reach the exchange within WEFT_WAIT_LIMIT");
 }
 
-/* ---------------------------------------------------------------------------------------- descriptors */
+/* ---------------------------------------------------------------------------------- descriptors */
 
 static void a_descriptor_is_taken(void **state)
 {
@@ -224,7 +224,7 @@ static void a_descriptor_is_given(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ end */
+/* ------------------------------------------------------------------------------------------ end */
 
 static void an_abort_is_said_at_once(void **state)
 {
@@ -277,7 +277,7 @@ static void a_child_closes_its_copies(void **state)
     member_forked(&m); /* nothing is left */
 }
 
-/* ---------------------------------------------------------------------------- the launcher is the hub */
+/* ---------------------------------------------------------------------- the launcher is the hub */
 
 static int launched_fd;
 

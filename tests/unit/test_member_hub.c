@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE that is the hub of its job: exchanges and descriptors among its members, and what it tells whom when one of them
- * leaves, fails, aborts or is gone. */
+/* A PE that is the hub of its job: exchanges and descriptors among its members, and what it tells
+ * whom when one of them leaves, fails, aborts or is gone. */
 #include "tests/unit/member.h"
 
 static void parts_are_gathered(void **state)
@@ -167,7 +167,7 @@ static void nothing_is_read_while_another_reads(void **state)
     assert_int_equal(member_check(&m), WEFT_ERR_PATH);
 }
 
-/* ---------------------------------------------------------------------------------------- descriptors */
+/* ---------------------------------------------------------------------------------- descriptors */
 
 static void expect_fd(int by, int number)
 {
@@ -227,7 +227,7 @@ static void calls_that_do_not_fit(void **state)
                                            "but another shares a descriptor");
 }
 
-/* ------------------------------------------------------------------------------------------------ end */
+/* ------------------------------------------------------------------------------------------ end */
 
 static void this_pe_fails_or_aborts(void **state)
 {
@@ -304,7 +304,7 @@ static void a_child_closes_its_copies(void **state)
     expect_silence(1);
 }
 
-/* ----------------------------------------------------------------------------------------- the system */
+/* ----------------------------------------------------------------------------------- the system */
 
 static void the_system_refuses(void **state)
 {

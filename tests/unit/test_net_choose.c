@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which provider and interface path net takes: rows of what libfabric offers, of what was asked for and
- * of what must come out, an offer or a part of the refusal. */
+/* Which provider and interface path net takes: rows of what libfabric offers, of what was asked for
+ * and of what must come out, an offer or a part of the refusal. */
 #include "path/net/choose.h"
 
 #include "base/status.h"
@@ -113,16 +113,19 @@ static const struct row {
     {"xt", NODES, "acme", "", 'x', NULL, WEFT_OK},
     /* refused: what is there is listed, each once */
     {"tul", NODES, "verbs", "", 0,
-     "WEFT_FABRIC_PROVIDER is \"verbs\", which libfabric does not offer here; it offers tcp;ofi_rxm",
+     "WEFT_FABRIC_PROVIDER is \"verbs\", which libfabric does not offer here; it offers "
+     "tcp;ofi_rxm",
      WEFT_ERR_CONFIG},
     {"tvs", NODES, "tc", "", 0, "offers tcp;ofi_rxm, verbs;ofi_rxm, shm", WEFT_ERR_CONFIG},
     {"", NODES, "tcp", "", 0, "it offers none", WEFT_ERR_CONFIG},
     {"tulv", NODES, "", "eth7", 0,
-     "WEFT_FABRIC_INTERFACE is \"eth7\", which libfabric does not offer here; it offers eth0, eth1, "
+     "WEFT_FABRIC_INTERFACE is \"eth7\", which libfabric does not offer here; it offers eth0, "
+     "eth1, "
      "lo, mlx5_0",
      WEFT_ERR_CONFIG},
     {"tu", NODES, "", "eth1,eth,eth0", 0,
-     "WEFT_FABRIC_INTERFACE names \"eth\", which libfabric does not offer here; it offers eth0, eth1",
+     "WEFT_FABRIC_INTERFACE names \"eth\", which libfabric does not offer here; it offers eth0, "
+     "eth1",
      WEFT_ERR_CONFIG},
     {"tu", NODES, "", "eth0,,eth1", 0, "WEFT_FABRIC_INTERFACE names \"\", which", WEFT_ERR_CONFIG},
     {"tu", NODES, "", "eth0 ,eth1", 0, "names \"eth0 \", which", WEFT_ERR_CONFIG},
@@ -253,7 +256,8 @@ static weft_status rows_for(const struct net_offer *offers, size_t count, const 
     return net_choose_rows(offers, count, &wish, &rows);
 }
 
-/* Each name once, though one is a part of another; where there is no room for more, that is said, once. */
+/* Each name once, though one is a part of another; where there is no room for more, that is said,
+ * once. */
 static void names_are_listed(void **state)
 {
     static const char *const names[] = {"eth10", "eth1", "xeth1", "eth1", "eth", "xeth1"};
@@ -281,7 +285,8 @@ static void names_are_listed(void **state)
     }
 }
 
-/* IPv4, IPv6, then what has no addresses of these; half the speed of the fastest is taken, less is not. */
+/* IPv4, IPv6, then what has no addresses of these; half the speed of the fastest is taken, less is
+ * not. */
 static void families_and_speeds(void **state)
 {
     struct net_offer offers[4];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Remote accesses of path net whose NIC is closed while they wait for room in the provider's queue
- * (finding A11): they go by messages, and nothing is posted on the closed endpoint. And what is posted where
- * nothing fails. */
+ * (finding A11): they go by messages, and nothing is posted on the closed endpoint. And what is
+ * posted where nothing fails. */
 #include "path/net/stripe.h"
 
 #include <setjmp.h>
@@ -159,8 +159,8 @@ static const char *words(int error)
     return error == FI_EINVAL ? "it is wrong" : "?";
 }
 
-/* Cut at the ends of chunks and at what the provider takes; local memory that is to be registered and is not goes
- * through registered copies. */
+/* Cut at the ends of chunks and at what the provider takes; local memory that is to be registered
+ * and is not goes through registered copies. */
 static void accesses_are_cut_and_counted(void **context)
 {
     static char *map[2][SEG_COUNT];

@@ -470,7 +470,8 @@ static void strangers_are_reported_now_and_then(void **context)
     assert_int_equal(end.net.strangers, 5);
 }
 
-/* Where libfabric tells addresses a message comes from that of its sender; some providers tell it of each. */
+/* Where libfabric tells addresses a message comes from that of its sender; some providers tell it
+ * of each. */
 static void senders_have_their_addresses(void **context)
 {
     (void)context;
@@ -510,7 +511,8 @@ static int free_count(void)
     return n;
 }
 
-/* What went again after a rail had failed is carried out once, and tells again how far this end is. */
+/* What went again after a rail had failed is carried out once, and tells again how far this end
+ * is. */
 static void what_comes_twice_is_carried_out_once(void **context)
 {
     (void)context;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NIC messages to a peer go over, what is kept in case it fails, when a NIC or a peer is taken to
- * have failed, and what goes again: at one end of path net with three NICs, by a clock of its own. */
+/* Which NIC messages to a peer go over, what is kept in case it fails, when a NIC or a peer is
+ * taken to have failed, and what goes again: at one end of path net with three NICs, by a clock of
+ * its own. */
 #include "unit/net_end.h"
 
 #include "path/net/stripe_piece.h"
@@ -93,7 +94,7 @@ static int free_count(void)
     return n;
 }
 
-/* -------------------------------------------------------------------------------------- which rails */
+/* ---------------------------------------------------------------------------------- which rails */
 
 static void rails_that_lead_to_the_peer(void **context)
 {
@@ -138,7 +139,7 @@ static void the_other_rail(void **context)
     assert_int_equal(net_other_rail(&end.net, peer, 0), -1);
 }
 
-/* -------------------------------------------------------------------------------------- what is kept */
+/* --------------------------------------------------------------------------------- what is kept */
 
 static struct net_message *kept_message(uint64_t number, bool answers)
 {
@@ -196,7 +197,7 @@ static void probes_are_not_kept(void **context)
     net_let_go(&end.net, message);
 }
 
-/* -------------------------------------------------------------------------------------------- probes */
+/* --------------------------------------------------------------------------------------- probes */
 
 static enum net_kind record_kind = NET_NOTE;
 
@@ -278,7 +279,7 @@ static void something_comes_over_a_rail(void **context)
     assert_int_equal(peer->alive_ns, 5);
 }
 
-/* ------------------------------------------------------------------------------------------- judging */
+/* -------------------------------------------------------------------------------------- judging */
 
 static void the_first_cause_is_remembered(void **context)
 {
@@ -437,7 +438,8 @@ static void probes_that_are_not_taken(void **context)
     peer->awaiting = 0;
 }
 
-/* It answers over another rail, and nothing comes over its own for 3 s more: the rail has failed. */
+/* It answers over another rail, and nothing comes over its own for 3 s more: the rail has
+ * failed. */
 static void a_rail_that_stands_still(void **context)
 {
     (void)context;
@@ -509,7 +511,7 @@ static void a_suspected_peer_that_never_answers(void **context)
     end_sends_complete(&end);
 }
 
-/* -------------------------------------------------------------------------------------------- moving */
+/* --------------------------------------------------------------------------------------- moving */
 
 static void close_rail(int rail)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fence and quiet of path net wait for and ask for, and the answers that somebody waits for: the channels of
- * a context at each count being zero, or not. */
+/* What fence and quiet of path net wait for and ask for, and the answers that somebody waits for:
+ * the channels of a context at each count being zero, or not. */
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -86,7 +86,7 @@ static weft_status time_is_over(struct net_peer *of)
     return WEFT_ERR_TIMEOUT;
 }
 
-/* --------------------------------------------------------------------------------------------- order */
+/* ---------------------------------------------------------------------------------------- order */
 
 static void channels_are_touched_once(void **context)
 {
@@ -233,7 +233,7 @@ static void a_fence_of_all_peers(void **context)
     end.peers[2].failed = WEFT_OK;
 }
 
-/* --------------------------------------------------------------------------------------------- quiet */
+/* ---------------------------------------------------------------------------------------- quiet */
 
 static void give(int pe)
 {
@@ -280,7 +280,8 @@ static void a_quiet_asks_each_peer_and_waits(void **context)
     assert_int_equal(sent_count, 0);
 }
 
-/* The answer to a message behind writes confirms them: one is sent, though nothing is open and all is asked for. */
+/* The answer to a message behind writes confirms them: one is sent, though nothing is open and all
+ * is asked for. */
 static void writes_are_confirmed_by_a_message(void **context)
 {
     (void)context;
@@ -477,7 +478,7 @@ static void a_quiet_tells_of_failures(void **context)
     peer->failed = WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------ closed contexts */
+/* ------------------------------------------------------------------------------ closed contexts */
 
 static void a_closed_context_stays_while_something_points_to_it(void **context)
 {
@@ -513,7 +514,7 @@ static void a_closed_context_stays_while_something_points_to_it(void **context)
     pthread_mutex_destroy(&end.net.lock);
 }
 
-/* ------------------------------------------------------------------------------------------- answers */
+/* -------------------------------------------------------------------------------------- answers */
 
 static struct {
     struct net_record record;
@@ -528,7 +529,8 @@ static void come(int from, uint64_t token, uint32_t position, uint32_t bytes, we
     net_data_came(&end.net, &end.peers[from], &data.record);
 }
 
-/* Two tokens of one place in turn differ; the table grows when all places are taken, and is used in turn. */
+/* Two tokens of one place in turn differ; the table grows when all places are taken, and is used in
+ * turn. */
 static void tokens_are_used_once(void **context)
 {
     (void)context;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs the PEs of a job take: rows of what each PE of some nodes could use, in short words, and of
- * what they take. A NIC is written as its name (a letter), its nearness (0 is the nearest), the network
- * it is on (a digit, '-' where none is told), and an address where two PEs share it: "a01", "b3-". '*' behind
- * it: more such NICs give more. */
+/* Which NICs the PEs of a job take: rows of what each PE of some nodes could use, in short words,
+ * and of what they take. A NIC is written as its name (a letter), its nearness (0 is the nearest),
+ * the network it is on (a digit, '-' where none is told), and an address where two PEs share it:
+ * "a01", "b3-". '*' behind it: more such NICs give more. */
 #include "path/net/pick.h"
 
 #include <ctype.h>
@@ -51,7 +51,8 @@ static void read_job(const char *text, int rails, struct job *job)
     }
 }
 
-/* "a" home and large transfers over a; "a:b" messages over a, large ones over b; "a:ab" both over a. */
+/* "a" home and large transfers over a; "a:b" messages over a, large ones over b; "a:ab" both over
+ * a. */
 static void write_picked(const struct net_candidates *told, const struct net_picked *picked,
                          char *text)
 {
@@ -76,8 +77,10 @@ static const struct row {
     {"two PEs near different ones", "a0- b4-/a4- b0-", 0, "a b"},
     {"ties are shared out", "a0- b0-/a0- b0-", 0, "a b"},
     {"8 PEs, 8 NICs, one distance",
-     "a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-/"
-     "a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-/"
+     "a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- "
+     "h1-/"
+     "a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- "
+     "h1-/"
      "a1- b1- c1- d1- e1- f1- g1- h1-/a1- b1- c1- d1- e1- f1- g1- h1-",
      0, "a b c d e f g h"},
     {"more PEs than NICs", "a0- b0- c0-/a0- b0- c0-/a0- b0- c0-/a0- b0- c0-/a0- b0- c0-", 0,
@@ -157,7 +160,8 @@ static void equals(void **state)
     assert_int_equal(picked.equal, 1);
 }
 
-/* PEs that wish for different numbers, one for more than any PE may have; and a PE that has none. */
+/* PEs that wish for different numbers, one for more than any PE may have; and a PE that has
+ * none. */
 static void wishes_differ(void **state)
 {
     (void)state;

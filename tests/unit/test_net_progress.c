@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completions of path net, and those of them that are errors: what each kind does, what is said, and to whom; and
- * waits, whose steps the test takes. At one end with three NICs, whose completion queues the test fills. */
+/* Completions of path net, and those of them that are errors: what each kind does, what is said,
+ * and to whom; and waits, whose steps the test takes. At one end with three NICs, whose completion
+ * queues the test fills. */
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -23,7 +24,7 @@ uint64_t __wrap_clock_now_ns(void)
     return now;
 }
 
-/* ------------------------------------------------------------------------------------------- the queues */
+/* ----------------------------------------------------------------------------------- the queues */
 
 static struct queue {
     struct fid_cq cq; /* first */
@@ -97,7 +98,7 @@ static void lose(int rail, void *context, int error, const char *words)
     queues[rail].fails = true;
 }
 
-/* ---------------------------------------------------------------------------------------------- the end */
+/* -------------------------------------------------------------------------------------- the end */
 
 static int steps, ends;
 static uint64_t step_ns, step_seen;
@@ -179,7 +180,7 @@ static int free_count(void)
     return n;
 }
 
-/* --------------------------------------------------------------------------------------------- completions */
+/* ---------------------------------------------------------------------------------- completions */
 
 static void what_each_completion_does(void **context)
 {
@@ -278,7 +279,7 @@ static void what_waits_goes_on(void **context)
     end_sends_complete(&end);
 }
 
-/* -------------------------------------------------------------------------------------------------- errors */
+/* --------------------------------------------------------------------------------------- errors */
 
 static void errors_of_messages(void **context)
 {
@@ -354,7 +355,7 @@ static void errors_of_receives(void **context)
     assert_int_equal(peer->failed, WEFT_OK);
 }
 
-/* ------------------------------------------------------------------------------------- failures and waits */
+/* --------------------------------------------------------------------------- failures and waits */
 
 static void a_peer_fails_once(void **context)
 {
@@ -376,7 +377,8 @@ static void a_peer_fails_once(void **context)
     assert_int_equal(free_count(), left);
 }
 
-/* The first who is told waits 2 s for the launcher's account, which is believed when it tells of a death. */
+/* The first who is told waits 2 s for the launcher's account, which is believed when it tells of a
+ * death. */
 static void the_launcher_may_know_why(void **context)
 {
     (void)context;

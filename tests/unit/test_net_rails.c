@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One NIC of path net over objects of libfabric that the test makes: registration under keys that may be taken, the flags
- * of remote accesses, what is closed and what is left, and the words of refusals. */
+/* One NIC of path net over objects of libfabric that the test makes: registration under keys that
+ * may be taken, the flags of remote accesses, what is closed and what is left, and the words of
+ * refusals. */
 #include "path/net/net.h"
 
 #include "base/status.h"
@@ -13,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* ------------------------------------------------------------------------------------------ libfabric */
+/* ------------------------------------------------------------------------------------ libfabric */
 
 static int registrations, bindings, enablings, closings;
 static int register_errors[16], bind_error, enable_error;
@@ -131,7 +132,7 @@ static int prepare(void **state)
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------------- registration */
+/* --------------------------------------------------------------------------------- registration */
 
 static void keys_that_are_taken(void **state)
 {
@@ -184,7 +185,7 @@ static void memory_is_bound_where_that_is_wanted(void **state)
     assert_null(made);
 }
 
-/* ---------------------------------------------------------------------------------------------- accesses */
+/* ------------------------------------------------------------------------------------- accesses */
 
 static void accesses_are_counted(void **state)
 {
@@ -211,7 +212,7 @@ static void accesses_are_counted(void **state)
     assert_int_equal(rail.reads, 1);
 }
 
-/* --------------------------------------------------------------------------------------------------- ends */
+/* ----------------------------------------------------------------------------------------- ends */
 
 /* Of one whose reads are under way and that would die of its end everything stays. */
 static void what_is_closed(void **state)
@@ -239,7 +240,7 @@ static void what_is_closed(void **state)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- words */
+/* ---------------------------------------------------------------------------------------- words */
 
 static void refusals_in_words(void **state)
 {

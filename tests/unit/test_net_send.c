@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of path net on their way out: how they are filled and numbered, when they ask to be told, what a
- * provider that refuses them for now or altogether makes of them. */
+/* Messages of path net on their way out: how they are filled and numbered, when they ask to be
+ * told, what a provider that refuses them for now or altogether makes of them. */
 #include "unit/net_end.h"
 
 #include <setjmp.h>
@@ -104,7 +104,7 @@ static void send_requests(struct net_peer *to, int count)
     peer = before;
 }
 
-/* ------------------------------------------------------------------------------------------- filling */
+/* -------------------------------------------------------------------------------------- filling */
 
 /* Whatever a buffer was used for before. */
 static void a_new_message_is_new(void **context)
@@ -238,7 +238,8 @@ static void gpu_memory_is_flushed_once(void **context)
     assert_int_equal(sent[1].head.flags, 0);
 }
 
-/* A quiet has followed each message lately, so this one asks; when none comes, the next one does not. */
+/* A quiet has followed each message lately, so this one asks; when none comes, the next one does
+ * not. */
 static void a_quiet_is_guessed(void **context)
 {
     (void)context;
@@ -265,7 +266,7 @@ static void a_quiet_is_guessed(void **context)
     }
 }
 
-/* -------------------------------------------------------------------------------------------- window */
+/* --------------------------------------------------------------------------------------- window */
 
 static weft_status one_is_done(struct net_peer *of)
 {
@@ -366,7 +367,7 @@ static void awaiting_what_was_sent(void **context)
     assert_int_equal(sent_count, 0);
 }
 
-/* ------------------------------------------------------------------------------------------- answers */
+/* -------------------------------------------------------------------------------------- answers */
 
 static void answers_fill_messages(void **context)
 {
@@ -395,7 +396,7 @@ static void answers_fill_messages(void **context)
     assert_int_equal(sent_count, 3);
 }
 
-/* ------------------------------------------------------------------------------------------ refusals */
+/* ------------------------------------------------------------------------------------- refusals */
 
 static ssize_t refusals[END_PES]; /* of PEs */
 static int tries[END_PES];
@@ -407,7 +408,8 @@ static ssize_t refuse(struct net_end *at, fi_addr_t to)
     return refusals[to / 10];
 }
 
-/* A peer that takes nothing for now is tried once in a round; the other's messages go; both in order. */
+/* A peer that takes nothing for now is tried once in a round; the other's messages go; both in
+ * order. */
 static void refused_for_now(void **context)
 {
     (void)context;

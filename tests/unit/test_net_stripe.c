@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large transfers over three NICs at one end of path net: how they are cut, over which NIC each piece goes, how its
- * arrival is made sure of, and what comes of a NIC that refuses, fails or stands still. */
+/* Large transfers over three NICs at one end of path net: how they are cut, over which NIC each
+ * piece goes, how its arrival is made sure of, and what comes of a NIC that refuses, fails or
+ * stands still. */
 #include "unit/net_end.h"
 
 #include "path/net/stripe_piece.h"
@@ -145,7 +146,7 @@ static void expect_rails(int from, const char *rails)
             fail_msg("access %d over %d instead of %c", i, end.accesses[i].rail, rails[i - from]);
 }
 
-/* ----------------------------------------------------------------------------------------- the pieces */
+/* ----------------------------------------------------------------------------------- the pieces */
 
 static void transfers_are_cut(void **context)
 {
@@ -189,7 +190,8 @@ static void transfers_are_cut(void **context)
     assert_int_equal(channel->reads, 0);
 }
 
-/* A read of a byte behind the write makes sure of it; where it cannot be posted now, it is later. */
+/* A read of a byte behind the write makes sure of it; where it cannot be posted now, it is
+ * later. */
 static void writes_are_confirmed(void **context)
 {
     (void)context;
@@ -253,7 +255,7 @@ static void confirmations_wait(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* ------------------------------------------------------------------------------------- choice of a NIC */
+/* ------------------------------------------------------------------------------ choice of a NIC */
 
 /* Of unknown speed each takes four pieces; the rest waits for whichever is free. */
 static void few_are_under_way_at_first(void **context)
@@ -364,7 +366,7 @@ static void who_takes_large_transfers(void **context)
     assert_false(net_ends_meet(&end.net, peer, &ends));
 }
 
-/* --------------------------------------------------------------------------------------------- refusals */
+/* ------------------------------------------------------------------------------------- refusals */
 
 static void refused_for_now(void **context)
 {
@@ -402,7 +404,7 @@ static void refused_altogether(void **context)
     complete_all();
 }
 
-/* ---------------------------------------------------------------------------------------- NICs that fail */
+/* ------------------------------------------------------------------------------- NICs that fail */
 
 /* A write goes again when its owner has closed that NIC too; a read at once. */
 static void a_rail_fails(void **context)
@@ -595,7 +597,7 @@ static void a_rail_that_moves_is_not_asked_about(void **context)
     complete(3);
 }
 
-/* --------------------------------------------------------------------------------------------- speed */
+/* ---------------------------------------------------------------------------------------- speed */
 
 static void the_speed_is_measured(void **context)
 {
@@ -632,7 +634,8 @@ static void the_speed_is_measured(void **context)
     assert_true(rail->rate == was);
 }
 
-/* One that was slow is tried again when its speed is old, but not for more than a twentieth of the time. */
+/* One that was slow is tried again when its speed is old, but not for more than a twentieth of the
+ * time. */
 static void a_slow_rail_is_tried_again(void **context)
 {
     (void)context;
@@ -657,7 +660,7 @@ static void a_slow_rail_is_tried_again(void **context)
     complete_all();
 }
 
-/* ---------------------------------------------------------------------------------------- further failures */
+/* ----------------------------------------------------------------------------- further failures */
 
 /* The peer is asked once for a NIC, however many pieces were on it. */
 static void a_rail_is_asked_for_once(void **context)
@@ -697,7 +700,8 @@ static void a_rail_is_asked_for_once(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* The NIC of messages: those move; a write over one that shares its end at the peer cannot go again. */
+/* The NIC of messages: those move; a write over one that shares its end at the peer cannot go
+ * again. */
 static void messages_move_when_their_rail_is_closed(void **context)
 {
     (void)context;
@@ -777,7 +781,7 @@ static void notes_name_rails_that_there_are(void **context)
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
 }
 
-/* ------------------------------------------------------------------------------------------ chunks */
+/* --------------------------------------------------------------------------------------- chunks */
 
 /* Between segments, up to the end of a chunk; each NIC has a key of its own for it. */
 static void transfers_between_segments(void **context)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs a PE opens of those that all have, and what it says of them: a job of one PE, NICs of which the kernel
- * knows nothing. */
+/* Which NICs a PE opens of those that all have, and what it says of them: a job of one PE, NICs of
+ * which the kernel knows nothing. */
 #include "path/net/offers.h"
 
 #include "base/status.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rings from device code to the host: the device's end (weft/device/proxy.h, as plain functions) and the
- * host's (src/proxy) against each other, without a job. What is given arrives whole, in order and once;
- * values from before come back to who asked; what is half written is not read; a ring that nobody drains, or
- * a thread that cannot be had, is told. And on which CPUs the threads run. */
+/* The rings from device code to the host: the device's end (weft/device/proxy.h, as plain
+ * functions) and the host's (src/proxy) against each other, without a job. What is given arrives
+ * whole, in order and once; values from before come back to who asked; what is half written is not
+ * read; a ring that nobody drains, or a thread that cannot be had, is told. And on which CPUs the
+ * threads run. */
 #include "job/device_proxy_place.h"
 #include "proxy/proxy.h"
 
@@ -421,7 +422,8 @@ static void nobody_drains(void **state)
     drop();
 }
 
-/* Three rings: what is for one PE comes into one of them, in its order, and its fence is there too. */
+/* Three rings: what is for one PE comes into one of them, in its order, and its fence is there
+ * too. */
 enum { THREE = 3 };
 static struct {
     struct proxy_request request[256];
@@ -516,7 +518,8 @@ enum { PRODUCERS = 2, EACH = 20 };
 enum { PRODUCERS = 3, EACH = 80 };
 #endif
 
-/* By turns a value that nobody waits for, one that comes back, a waited-for put_signal and a fence. */
+/* By turns a value that nobody waits for, one that comes back, a waited-for put_signal and a
+ * fence. */
 static void *produce(void *number)
 {
     uint64_t me = (uintptr_t)number;
@@ -561,7 +564,8 @@ static void several_producers(void **state)
     }
 }
 
-/* A thread that sleeps is woken by who wants something, and by who gives something without a word. */
+/* A thread that sleeps is woken by who wants something, and by who gives something without a
+ * word. */
 static void sleeper(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arithmetic of reductions on the host: each operation of each type, factors and averages, and what is refused. */
+/* The arithmetic of reductions on the host: each operation of each type, factors and averages, and
+ * what is refused. */
 #include "ops/reduce.h"
 
 #include <complex.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path relay: what is asked of the third GPU for each operation, and what is waited for, by the place of the local side.
- * No GPU is here: its calls are written down. */
+/* Path relay: what is asked of the third GPU for each operation, and what is waited for, by the
+ * place of the local side. No GPU is here: its calls are written down. */
 #include "gpu/relay.h"
 #include "gpu/stripe.h"
 #include "path/local/relay.h"
@@ -151,7 +151,7 @@ weft_status __wrap_gpu_copy_strided(struct gpu *gpu, unsigned lane, void *dst, c
     return call("strided", more);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 static struct gpu_window windows[2];
 static int slot_of[] = {0, 1, -1};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path staged between PEs of one node, both ends in one thread: the owner's loop runs when an asker waits or the test
- * says so, until it would sleep. Order, slots, rooms, refusals, sleeping and waking, in host memory. */
+/* Path staged between PEs of one node, both ends in one thread: the owner's loop runs when an asker
+ * waits or the test says so, until it would sleep. Order, slots, rooms, refusals, sleeping and
+ * waking, in host memory. */
 #include "path/staged/staged.h"
 
 #include "base/status.h"
@@ -34,7 +35,7 @@ static const int locals_of[] = {LAST, FIRST, OWNER};
 static struct peer peers[2]; /* the owner, as the two askers see it */
 static struct staged_channel *channels[2];
 
-/* ---------------------------------------------------------------- what the library calls, in place of threads */
+/* -------------------------------------------------- what the library calls, in place of threads */
 
 static char *area;
 static int areas_destroyed, unmapped;
@@ -187,7 +188,7 @@ static void wait_end(struct path_wait *wait)
     ends++;
 }
 
-/* ------------------------------------------------------------------------------------------------ both ends */
+/* ------------------------------------------------------------------------------------ both ends */
 
 static unsigned char byte_at(size_t i)
 {
@@ -264,7 +265,7 @@ static struct staged_desk *desk(void)
     return staged_desk(staged_common(&worlds[SERVER]), OWNER);
 }
 
-/* ------------------------------------------------------------------------------------------------ transfers */
+/* ------------------------------------------------------------------------------------ transfers */
 
 static const size_t sizes[] = {1,     63,    64,    65,     100,    16383,
                                16384, 16385, 65537, 200001, 300000, 1100000};
@@ -442,7 +443,7 @@ static void strided_gets(void **context)
     assert_int_equal(steps, 1);
 }
 
-/* ----------------------------------------------------------------------------------------- slots and rooms */
+/* ------------------------------------------------------------------------------ slots and rooms */
 
 static void slots_run_out(void **context)
 {
@@ -524,7 +525,7 @@ static void slots_that_say_what_cannot_be(void **context)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 static void the_owner_refuses(void **context)
 {
@@ -595,7 +596,7 @@ static void a_wait_fails(void **context)
     assert_int_equal(ends, before + 1);
 }
 
-/* ---------------------------------------------------------------------------------------------------- order */
+/* ---------------------------------------------------------------------------------------- order */
 
 /* Two askers in turn, sixteen requests each. */
 static void askers_take_turns(void **context)
@@ -709,7 +710,7 @@ static void the_channel_of_each_pe(void **context)
     }
 }
 
-/* ---------------------------------------------------------------------------------------- sleeping and waking */
+/* -------------------------------------------------------------------------- sleeping and waking */
 
 static void a_sleeper_is_woken_once(void **context)
 {
@@ -728,7 +729,8 @@ static void a_sleeper_is_woken_once(void **context)
     assert_int_equal(wakes, 1);
 }
 
-/* Where CPUs are not spare others get some turns before it sleeps, and the clock is not looked at. */
+/* Where CPUs are not spare others get some turns before it sleeps, and the clock is not looked
+ * at. */
 static void turns_before_sleep(void **context)
 {
     (void)context;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sentences of errors (src/base/status.c): what others wrote is printable in them, they end in time, and sizes and bits
- * that a caller gives are held against what is known. */
+/* Sentences of errors (src/base/status.c): what others wrote is printable in them, they end in
+ * time, and sizes and bits that a caller gives are held against what is known. */
 #include "base/status.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a PE reads from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT and refuses there, where PE 0 listens and the others
- * look for it, and what is left where that fails. */
+/* What a PE reads from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT and refuses there, where PE 0
+ * listens and the others look for it, and what is left where that fails. */
 #include "tests/unit/tcp.h"
 
 static void refused(weft_status status, const char *words)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE with a hub for its job and one for its node: which of them each operation asks, and that an end of which one tells
- * is told to the other. */
+/* A PE with a hub for its job and one for its node: which of them each operation asks, and that an
+ * end of which one tells is told to the other. */
 #include "tests/unit/tcp.h"
 
 static void one_hub_or_two(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PEs that the program gives a unique id: which are refused, where PE 0 listens and the others look for it, with a secret
- * and without. */
+/* PEs that the program gives a unique id: which are refused, where PE 0 listens and the others look
+ * for it, with a secret and without. */
 #include "tests/unit/tcp.h"
 
 #include "boot/unique_id.h"

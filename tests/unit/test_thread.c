@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread of the library takes no signal of the process, and who starts it goes on taking those that it took. */
+/* A thread of the library takes no signal of the process, and who starts it goes on taking those
+ * that it took. */
 #include "base/thread.h"
 
 #include <setjmp.h>

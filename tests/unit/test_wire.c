@@ -266,7 +266,8 @@ static void frames_without_end_are_refused(void **state)
 
 /* --- a network that refuses ------------------------------------------------------------------ */
 
-/* What the next calls answer: an error, or 0, which is the system's own answer for that many bytes at most. */
+/* What the next calls answer: an error, or 0, which is the system's own answer for that many bytes
+ * at most. */
 static struct answer {
     int error;
     size_t most;
@@ -357,7 +358,8 @@ static void errors_of_sending_are_told_apart(void **state)
     }
 }
 
-/* Frames that do not go at once go later, whole, in their order, and a descriptor with its frame, once. */
+/* Frames that do not go at once go later, whole, in their order, and a descriptor with its frame,
+ * once. */
 static void what_waits_goes_in_its_order(void **state)
 {
     static const struct answer slow[] = {{0, 1}, {0, 2}, {EAGAIN, 0}, {0, 7}, {EAGAIN, 0}};
@@ -506,8 +508,8 @@ static void news_beside_an_exchange(void **state)
         member_close(&members[me].member, false);
 }
 
-/* The last answer and the end of the job arrive together, as they do when another PE leaves right after
- * it: the exchange is complete, and the end is for the next call. */
+/* The last answer and the end of the job arrive together, as they do when another PE leaves right
+ * after it: the exchange is complete, and the end is for the next call. */
 static void an_answer_goes_before_the_end(void **state)
 {
     struct pair pair;

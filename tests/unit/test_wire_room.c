@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection of the start of a job without room or memory: what is kept until it can go, with its descriptor, how long
- * is waited, who has sent what arrives, and that all is given back. */
+/* A connection of the start of a job without room or memory: what is kept until it can go, with its
+ * descriptor, how long is waited, who has sent what arrives, and that all is given back. */
 #include "base/status.h"
 #include "boot/methods.h"
 #include "boot/wire.h"
@@ -168,7 +168,7 @@ static void expect_text(const char *text, bool with_descriptor)
 
 enum { WITH_FD = 1 << 31 };
 
-/* -------------------------------------------------------------------------------------------- sending */
+/* -------------------------------------------------------------------------------------- sending */
 
 static void a_frame_finds_no_memory(void **state)
 {
@@ -281,7 +281,7 @@ static void it_is_waited_for_room_or_memory(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------ receiving */
+/* ------------------------------------------------------------------------------------ receiving */
 
 static void who_has_sent_it_is_told(void **state)
 {
@@ -340,7 +340,8 @@ static void what_arrives_finds_no_memory(void **state)
     assert_int_equal(there.frames, 1);
 }
 
-/* The place for what has arrived is doubled when it does not do; a frame may be as large as one may be. */
+/* The place for what has arrived is doubled when it does not do; a frame may be as large as one may
+ * be. */
 static void place_is_made_for_a_large_frame(void **state)
 {
     static char zeros[1 << 15];

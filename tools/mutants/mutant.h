@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether fault k is switched on by the environment variable MUTANT. Stands in front of every file
- * with a fault, so it brings no header along, in front of which a file may want to define things. */
+ * with a fault, so it brings no header along, in front of which a file may want to define
+ * things. */
 #ifndef WEFT_MUTANT_H
 #define WEFT_MUTANT_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weft_mutant(k) of faults made by rule (sites.c): whether fault k is switched on by the environment variable
- * MUTANT. Where MUTANT_SEEN names a file, its byte k becomes 1 when the program comes to the place of fault k,
- * also in processes that are killed later. Brings in no header of the library. */
+/* weft_mutant(k) of faults made by rule (sites.c): whether fault k is switched on by the
+ * environment variable MUTANT. Where MUTANT_SEEN names a file, its byte k becomes 1 when the
+ * program comes to the place of fault k, also in processes that are killed later. Brings in no
+ * header of the library. */
 #ifndef WEFT_MUTANT_RECORD_H
 #define WEFT_MUTANT_RECORD_H
 

@@ -8,8 +8,8 @@
  * space, must stand there exactly once, and is replaced by a choice between it and its fault. Files
  * that would not change are not written, so that a build goes on where it was. Prints a line per
  * fault: number, sum, name, `short` or `-`, `survives` or `-`, the regular expression of its tests.
- * The number is made from the name, so that a new entry changes no file but its own; the sum is over
- * the texts of the entry, and tells whether a result is one of this entry. */
+ * The number is made from the name, so that a new entry changes no file but its own; the sum is
+ * over the texts of the entry, and tells whether a result is one of this entry. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the places of a source file where a fault can be made by rule, and writes a copy in which each of them
- * is a switch, weft_mutant(number) of record.h. Knows C by its tokens alone: what does not compile, or draws a
- * warning, is left out in a further call. Usage:
+/* Finds the places of a source file where a fault can be made by rule, and writes a copy in which
+ * each of them is a switch, weft_mutant(number) of record.h. Knows C by its tokens alone: what does
+ * not compile, or draws a warning, is left out in a further call. Usage:
  *
  *     sites SOURCE TREE HEADER LEFT_OUT < names
  *
- * names: of the files, relative to SOURCE, one a line; LEFT_OUT: a file with the numbers of places that are not
- * to be switches. Prints a line per place: number, file, line, rule, the text there. Numbers are the order of the
- * places in all files, left out or not. A switch that is off changes nothing of what the program does. */
+ * names: of the files, relative to SOURCE, one a line; LEFT_OUT: a file with the numbers of places
+ * that are not to be switches. Prints a line per place: number, file, line, rule, the text there.
+ * Numbers are the order of the places in all files, left out or not. A switch that is off changes
+ * nothing of what the program does. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -342,7 +343,8 @@ static bool is_alike(int a, int b)
            memcmp(file.text + x->begin, file.text + y->begin, x->end - x->begin) == 0;
 }
 
-/* Two arguments of a call that are variables and stand next to each other; the operands of a difference. */
+/* Two arguments of a call that are variables and stand next to each other; the operands of a
+ * difference. */
 static void change_operands(int i, bool variadic)
 {
     bool argument =

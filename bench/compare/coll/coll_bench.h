@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of bench/compare/coll share: the rows, the loops around a collective on a stream, in a graph and
- * called by the host, the check of what has come, and the lines that each process prints. A program defines, before it
- * includes this, how its library joins, takes memory and calls (see side_*). Times are of this process; run.sh takes
- * the slowest's. */
+/* What the programs of bench/compare/coll share: the rows, the loops around a collective on a
+ * stream, in a graph and called by the host, the check of what has come, and the lines that each
+ * process prints. A program defines, before it includes this, how its library joins, takes memory
+ * and calls (see side_*). Times are of this process; run.sh takes the slowest's. */
 #ifndef WEFT_COMPARE_COLL_BENCH_H
 #define WEFT_COMPARE_COLL_BENCH_H
 
@@ -14,8 +14,9 @@ enum op { OP_REDUCE, OP_FCOLLECT, OP_REDUCESCATTER, OP_ALLTOALL, OP_BROADCAST, O
 static const char *const op_names[OP_COUNT] = {"reduce", "fcollect", "reducescatter", "alltoall",
                                                "broadcast"};
 
-/* Of the library: its name, or that of the way it is used; joining (sets me and n_pes); memory of both sides, and how a
- * stream is given a collective of `bytes` (of the vector, or of a block). host NULL: the host cannot call it. */
+/* Of the library: its name, or that of the way it is used; joining (sets me and n_pes); memory of
+ * both sides, and how a stream is given a collective of `bytes` (of the vector, or of a block).
+ * host NULL: the host cannot call it. */
 struct side {
     const char *name;
     void (*join)(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of weft_device_bench with NVSHMEM's API: the same loops, sizes, rounds, threads and checks
- * (bench/device/plan.h), timed the same way. Spins of its own are bounded by their count; those inside
- * NVSHMEM's barrier are not, so run.sh ends the processes after a time. */
+/* The rows of weft_device_bench with NVSHMEM's API: the same loops, sizes, rounds, threads and
+ * checks (bench/device/plan.h), timed the same way. Spins of its own are bounded by their count;
+ * those inside NVSHMEM's barrier are not, so run.sh ends the processes after a time. */
 #include "bench/device/plan.h"
 #include "bench/device/report.h"
 #include "pes.h"

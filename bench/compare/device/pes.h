@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the processes of a peer library's benchmark find each other without a launcher of that library:
- * PEER_RANK, PEER_PES and PEER_FILE say who this is, how many there are, and through which new file
- * rank 0 gives the others the library's own unique id. Each uses the GPU of its rank. */
+/* How the processes of a peer library's benchmark find each other without a launcher of that
+ * library: PEER_RANK, PEER_PES and PEER_FILE say who this is, how many there are, and through which
+ * new file rank 0 gives the others the library's own unique id. Each uses the GPU of its rank. */
 #ifndef WEFT_COMPARE_DEVICE_PES_H
 #define WEFT_COMPARE_DEVICE_PES_H
 

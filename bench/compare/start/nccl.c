@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL: the first send and receive, or with argument "sum" the first all-reduce, over GPU memory, verified. */
+/* NCCL: the first send and receive, or with argument "sum" the first all-reduce, over GPU memory,
+ * verified. */
 #include "start.h"
 
 #include "pes.h"

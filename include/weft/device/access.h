@@ -72,8 +72,9 @@ WEFT_DEVICE int weft_dev_scope_any(int scope, int pred)
 
 /* ---------------------------------------------------------------------------------- records */
 
-/* Writes a record into the black box and gives 1 + its number, 0 when there is no box. The box may be
- * host memory behind a bus without atomics, so the place is taken by a counter of the device's own. */
+/* Writes a record into the black box and gives 1 + its number, 0 when there is no box. The box may
+ * be host memory behind a bus without atomics, so the place is taken by a counter of the device's
+ * own. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_record_write(struct weft_dev_record *from)
 {
     struct weft_dev_box *box = weft_dev_state.box;
@@ -88,7 +89,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_record_write(struct weft_dev_record *from
     weft_dev_store_u32(&record->state, WEFT_DEV_RECORD_FREE, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     WEFT_NO_UNROLL
     for (int i = 1; i < WORDS; i++) /* the state is word 0 */
-        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): the record is whole, read word by word */
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): the record is read word by word */
         weft_dev_store_u32((weft_dev_any_u32 *)record + i, ((const weft_dev_any_u32 *)from)[i],
                            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     /* Release: a reader that sees the state sees the rest. */
@@ -218,8 +219,8 @@ WEFT_DEVICE char *weft_dev_direct_word(const void *symmetric, int pe)
     return weft_dev_direct_slow(symmetric, 1, pe, 0);
 }
 
-/* Whether the device's own atomics are not to be used at PE pe, where they are not everywhere. Memory of
- * this PE that is in no segment nobody else reaches. */
+/* Whether the device's own atomics are not to be used at PE pe, where they are not everywhere.
+ * Memory of this PE that is in no segment nobody else reaches. */
 WEFT_DEVICE_NOINLINE int weft_dev_lacks_atomics(const void *symmetric, int pe)
 {
     int segment;

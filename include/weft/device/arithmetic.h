@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clang-format off */
-/* Arithmetic of reductions on 16 bytes of elements at a time: every type and operation of the host's
- * but long double, and scaled sums. Knows nothing of memory and PEs. */
+/* Arithmetic of reductions on 16 bytes of elements at a time: every type and operation of the
+ * host's but long double, and scaled sums. Knows nothing of memory and PEs. */
 #ifndef WEFT_DEVICE_ARITHMETIC_H
 #define WEFT_DEVICE_ARITHMETIC_H
 
@@ -9,11 +8,12 @@
 #include <weft/device/narrow.h>
 #include <weft/device/simt.h>
 
-/* A sum of elements that are multiplied by a factor before: no weft_op, since it needs the factor. */
+/* A sum of elements that are multiplied by a factor before: no weft_op, since it needs the
+ * factor. */
 #define WEFT_DEV_SCALED ((weft_op)100)
 
-/* Products of which a sum is made: rounded before it, so that no compiler makes one operation of both and
- * the bits depend on no target. */
+/* Products of which a sum is made: rounded before it, so that no compiler makes one operation of
+ * both and the bits depend on no target. */
 #if WEFT_TARGET_CUDA
 
 WEFT_DEVICE float weft_dev_mul_f32(float a, float b)
@@ -209,18 +209,20 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_complex_f64(weft_op op, struct weft_d
     return v;
 }
 
-/* X(type): each case below has its element size as a constant. Not of 8 bits: these are combined in binary32 alone. */
+/* X(type): each case below has its element size as a constant. Not of 8 bits: these are combined in
+ * binary32 alone. */
 #define WEFT_DEV_COMBINED_TYPES(X)                                                                 \
     X(WEFT_INT8)                                                                                   \
     X(WEFT_INT16)                                                                                  \
     X(WEFT_INT32)                                                                                  \
     X(WEFT_INT64)                                                                                  \
     X(WEFT_UINT8)                                                                                  \
-    X(WEFT_UINT16) X(WEFT_UINT32) X(WEFT_UINT64) X(WEFT_FLOAT) X(WEFT_DOUBLE) X(WEFT_DEV_HALF)     \
-        X(WEFT_DEV_BFLOAT16)
+    X(WEFT_UINT16)                                                                                 \
+    X(WEFT_UINT32) X(WEFT_UINT64) X(WEFT_FLOAT) X(WEFT_DOUBLE) X(WEFT_DEV_HALF) X(WEFT_DEV_BFLOAT16)
 
 /* Out of line: once in a program and not once per load of every reduction. An SM has some 70
- * instructions of a warp for each 16 bytes per lane that arrive over a link, so the call is free. */
+ * instructions of a warp for each 16 bytes per lane that arrive over a link, so the call is
+ * free. */
 WEFT_DEVICE_NOINLINE struct weft_dev_vec16
 weft_dev_combine_any(weft_type type, weft_op op, struct weft_dev_vec16 a, struct weft_dev_vec16 b)
 {
@@ -259,7 +261,8 @@ WEFT_DEVICE float weft_dev_mean_f32(float sum, int members)
 {
     if (members & (members - 1))
         return weft_dev_div_f32(sum, (float)members);
-    return weft_dev_mul_f32(sum, weft_dev_f32_bits(0x7f000000u - weft_dev_bits_f32((float)members)));
+    return weft_dev_mul_f32(sum,
+                            weft_dev_f32_bits(0x7f000000u - weft_dev_bits_f32((float)members)));
 }
 
 /* Both parts, or both elements, of 8 bytes of floats. */
@@ -274,13 +277,14 @@ WEFT_DEVICE uint64_t weft_dev_each_f32(uint64_t v, int members, float factor)
 WEFT_DEVICE uint64_t weft_dev_each_f64(uint64_t v, int members, double factor)
 {
     double a = weft_dev_f64_bits(v);
-    return weft_dev_bits_f64(members ? weft_dev_div_f64(a, (double)members) : weft_dev_mul_f64(a, factor));
+    return weft_dev_bits_f64(members ? weft_dev_div_f64(a, (double)members)
+                                     : weft_dev_mul_f64(a, factor));
 }
 
-/* Elements of binary32 or binary64 divided by `members`, or with 0 of them times the factor. Out of line, as
- * weft_dev_combine_any(). */
-WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_each(weft_type type, struct weft_dev_vec16 v, int members,
-                                                         double factor)
+/* Elements of binary32 or binary64 divided by `members`, or with 0 of them times the factor. Out of
+ * line, as weft_dev_combine_any(). */
+WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_each(weft_type type, struct weft_dev_vec16 v,
+                                                         int members, double factor)
 {
     if (type == WEFT_FLOAT || type == WEFT_COMPLEX_FLOAT) {
         v.lo = weft_dev_each_f32(v.lo, members, (float)factor);
@@ -294,22 +298,23 @@ WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_each(weft_type type, struct 
 
 /* ----------------------------------------------------------------------------------- many
  *
- * What is combined of several members before it is rounded: for the types of 16 and 8 bits their elements in
- * binary32, else the elements as they are. */
+ * What is combined of several members before it is rounded: for the types of 16 and 8 bits their
+ * elements in binary32, else the elements as they are. */
 struct weft_dev_wide {
     struct weft_dev_vec16 v;
     float f[16];
 };
 
-/* How a reduction combines. Where `widened` and `more` are constants of the caller, what they rule out is not
- * compiled. */
+/* How a reduction combines. Where `widened` and `more` are constants of the caller, what they rule
+ * out is not compiled. */
 struct weft_dev_how {
     weft_type type;
-    weft_op op;     /* WEFT_DEV_SCALED too */
-    int widened;    /* elements of a vector that are combined in binary32: 16, 8, 1 (the rest is not used), or 0 */
-    int more;       /* it may be an average or a scaled sum */
-    int members;    /* of an average */
-    double factor;  /* of a scaled sum; of what is combined in binary32: rounded to that */
+    weft_op op;    /* WEFT_DEV_SCALED too */
+    int widened;   /* elements of a vector that are combined in binary32: 16, 8, 1 (the rest is not
+                      used), or 0 */
+    int more;      /* it may be an average or a scaled sum */
+    int members;   /* of an average */
+    double factor; /* of a scaled sum; of what is combined in binary32: rounded to that */
 };
 
 WEFT_DEVICE int weft_dev_widened(weft_type type)
@@ -336,12 +341,14 @@ WEFT_DEVICE float weft_dev_wide_load(struct weft_dev_how h, struct weft_dev_vec1
     return h.more && h.op == WEFT_DEV_SCALED ? weft_dev_mul_f32(x, (float)h.factor) : x;
 }
 
-WEFT_DEVICE struct weft_dev_vec16 weft_dev_plain_load(struct weft_dev_how h, struct weft_dev_vec16 v)
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_plain_load(struct weft_dev_how h,
+                                                      struct weft_dev_vec16 v)
 {
     return h.more && h.op == WEFT_DEV_SCALED ? weft_dev_each(h.type, v, 0, h.factor) : v;
 }
 
-/* EACH(i, elements of the vector): the loops have constant bounds, so that their elements stay in registers. */
+/* EACH(i, elements of the vector): the loops have constant bounds, so that their elements stay in
+ * registers. */
 #define WEFT_DEV_WIDENED(h, EACH)                                                                  \
     if ((h).widened == 16) {                                                                       \
         WEFT_UNROLL                                                                                \
@@ -355,7 +362,8 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_plain_load(struct weft_dev_how h, str
         EACH(0, 1);                                                                                \
     }
 
-WEFT_DEVICE void weft_dev_wide_begin(struct weft_dev_how h, struct weft_dev_wide *w, struct weft_dev_vec16 v)
+WEFT_DEVICE void weft_dev_wide_begin(struct weft_dev_how h, struct weft_dev_wide *w,
+                                     struct weft_dev_vec16 v)
 {
     if (!h.widened) {
         w->v = weft_dev_plain_load(h, v);
@@ -366,19 +374,22 @@ WEFT_DEVICE void weft_dev_wide_begin(struct weft_dev_how h, struct weft_dev_wide
 #undef WEFT_DEV_BEGIN
 }
 
-WEFT_DEVICE void weft_dev_wide_add(struct weft_dev_how h, struct weft_dev_wide *w, struct weft_dev_vec16 v)
+WEFT_DEVICE void weft_dev_wide_add(struct weft_dev_how h, struct weft_dev_wide *w,
+                                   struct weft_dev_vec16 v)
 {
     weft_op op = h.more ? weft_dev_pair_op(h.op) : h.op;
     if (!h.widened) {
         w->v = weft_dev_combine(h.type, op, w->v, weft_dev_plain_load(h, v));
         return;
     }
-#define WEFT_DEV_ADD(i, of) w->f[i] = weft_dev_combine_f32(op, w->f[i], weft_dev_wide_load(h, v, i, of))
+#define WEFT_DEV_ADD(i, of)                                                                        \
+    w->f[i] = weft_dev_combine_f32(op, w->f[i], weft_dev_wide_load(h, v, i, of))
     WEFT_DEV_WIDENED(h, WEFT_DEV_ADD)
 #undef WEFT_DEV_ADD
 }
 
-WEFT_DEVICE void weft_dev_narrow_store(struct weft_dev_how h, struct weft_dev_vec16 *v, int i, int of, float x)
+WEFT_DEVICE void weft_dev_narrow_store(struct weft_dev_how h, struct weft_dev_vec16 *v, int i,
+                                       int of, float x)
 {
     uint64_t bits;
     if (h.more && h.op == WEFT_AVG)
@@ -396,7 +407,8 @@ WEFT_DEVICE void weft_dev_narrow_store(struct weft_dev_how h, struct weft_dev_ve
         v->hi |= bits << (of == 16 ? 8 : 16) * (i - half);
 }
 
-WEFT_DEVICE struct weft_dev_vec16 weft_dev_wide_end(struct weft_dev_how h, const struct weft_dev_wide *w)
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_wide_end(struct weft_dev_how h,
+                                                    const struct weft_dev_wide *w)
 {
     struct weft_dev_vec16 v = {0, 0};
     if (!h.widened)

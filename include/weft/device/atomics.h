@@ -8,11 +8,10 @@
  *   T    weft_thread_atomic_swap##W(void *dst, T value, int pe)
  *   T    weft_thread_atomic_cswap##W(void *dst, T expected, T value, int pe)
  *   T    weft_thread_atomic_fetch_add##W(void *dst, T value, int pe), _inc, _and, _or, _xor
- * Real numbers (F is f32, f64; f16x2 and bf16x2 are two 16-bit reals in a uint32_t, each added to its
- * own; in hardware on cuda, bf16x2 from sm_90 on):
- *   void weft_thread_atomic_add_F(void *dst, T value, int pe)
- *   T    weft_thread_atomic_fetch_add_F(void *dst, T value, int pe)
- * Those that fetch give the value from before, 0 when it cannot be done. */
+ * Real numbers (F is f32, f64; f16x2 and bf16x2 are two 16-bit reals in a uint32_t, each added to
+ * its own; in hardware on cuda, bf16x2 from sm_90 on): void weft_thread_atomic_add_F(void *dst, T
+ * value, int pe) T    weft_thread_atomic_fetch_add_F(void *dst, T value, int pe) Those that fetch
+ * give the value from before, 0 when it cannot be done. */
 #ifndef WEFT_DEVICE_ATOMICS_H
 #define WEFT_DEVICE_ATOMICS_H
 
@@ -34,7 +33,8 @@
         return weft_dev_atomic_##primitive##_u##W(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);  \
     }
 
-/* A result that is not used lets the compiler take the form without one, and nobody waits for it. */
+/* A result that is not used lets the compiler take the form without one, and nobody waits for
+ * it. */
 #define WEFT_DEV_AMO_BOTH(W, name, ID)                                                             \
     WEFT_DEV_AMO(W, fetch_##name, name, ID)                                                        \
     WEFT_DEVICE void weft_thread_atomic_##name##W(void *dst, uint##W##_t value, int pe)            \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking mode of device code (WEFT_CHECK=1): what a member is about to do in a collective, as it is compared with the
- * others', and what of it a member sees by itself. Knows neither teams nor how members tell each other, which room.h does.
- * On a GPU it is compiled in files with -DWEFT_DEVICE_CHECK alone, since calls that may be made cost a kernel registers. */
+/* Checking mode of device code (WEFT_CHECK=1): what a member is about to do in a collective, as it
+ * is compared with the others', and what of it a member sees by itself. Knows neither teams nor how
+ * members tell each other, which room.h does. On a GPU it is compiled in files with
+ * -DWEFT_DEVICE_CHECK alone, since calls that may be made cost a kernel registers. */
 #ifndef WEFT_DEVICE_CHECK_H
 #define WEFT_DEVICE_CHECK_H
 
@@ -20,7 +21,8 @@ struct weft_dev_asked {
     uint64_t detail;               /* strides, or bits of a factor */
     uint64_t element;              /* with strides */
     uint64_t to, from; /* the same symmetric places at every member: of dst, and of src */
-    /* What is written here or at others from here, and what is read here: they lie apart, or src is `same`. */
+    /* What is written here or at others from here, and what is read here: they lie apart, or src is
+     * `same`. */
     uint64_t dst, dst_bytes, src, src_bytes, same;
     int grid; /* 1: by blocks of a grid, 0: by one thread, warp or block */
     enum weft_dev_wrong wrong;
@@ -33,8 +35,8 @@ WEFT_DEVICE struct weft_dev_asked weft_dev_asked_of(int operation, uint64_t byte
     return asked;
 }
 
-/* dst_bytes: 0 where no more than its place is known; src_bytes: 0 where this member's is not read. same: where src may be
- * though that is in dst, or dst in it; 0: nowhere. */
+/* dst_bytes: 0 where no more than its place is known; src_bytes: 0 where this member's is not read.
+ * same: where src may be though that is in dst, or dst in it; 0: nowhere. */
 WEFT_DEVICE void weft_dev_asked_memory(struct weft_dev_asked *asked, const void *dst,
                                        uint64_t dst_bytes, const void *src, uint64_t src_bytes,
                                        uint64_t same)
@@ -73,7 +75,8 @@ WEFT_DEVICE enum weft_dev_wrong weft_dev_asked_wrong(const struct weft_dev_asked
                : WEFT_DEV_WRONG_NOTHING;
 }
 
-/* A place as it is compared: that of the same symmetric address is the same number at every PE; 0: it is none. */
+/* A place as it is compared: that of the same symmetric address is the same number at every PE; 0:
+ * it is none. */
 WEFT_DEVICE uint64_t weft_dev_place_told(uint64_t address)
 {
     int segment;
@@ -86,7 +89,8 @@ WEFT_DEVICE uint64_t weft_dev_place_told(uint64_t address)
 /* room.h */
 WEFT_DEVICE_NOINLINE int weft_dev_compare_asked(int scope, int team, struct weft_dev_asked asked);
 
-/* WEFT_OK, or, at all members alike but for what it is, what is wrong. By a scope whose group has begun. */
+/* WEFT_OK, or, at all members alike but for what it is, what is wrong. By a scope whose group has
+ * begun. */
 WEFT_DEVICE int weft_dev_agree(int scope, int team, struct weft_dev_asked asked)
 {
     if (!WEFT_DEV_CHECKS || WEFT_DEV_LIKELY(!weft_dev_state.checking))

@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of device code over teams, in scopes thread, warp and block: the protocol, meetings, and
- * those that move data (reductions are in reduce.h).
+/* Collectives of device code over teams, in scopes thread, warp and block: the protocol, meetings,
+ * and those that move data (reductions are in reduce.h).
  *
- * Each member calls from one thread, warp or block, in the same order at every member, with the same
- * sizes, types and roots. Destinations and sources are symmetric; the destination at every member
- * must be ready when any member calls. On return the own destination is complete and the own source
- * may be reused. What another thread of the scope wrote to a source must have been synchronised
- * before. All return WEFT_OK, or, the same for all threads of the scope, WEFT_ERR_TIMEOUT,
- * _NOT_MEMBER (no such team, or this PE is not in it), _NO_PATH (a member is not reached at all),
- * _ADDRESS, _RANGE, _TYPE; then the job fails at the host's next call.
+ * Each member calls from one thread, warp or block, in the same order at every member, with the
+ * same sizes, types and roots. Destinations and sources are symmetric; the destination at every
+ * member must be ready when any member calls. On return the own destination is complete and the own
+ * source may be reused. What another thread of the scope wrote to a source must have been
+ * synchronised before. All return WEFT_OK, or, the same for all threads of the scope,
+ * WEFT_ERR_TIMEOUT, _NOT_MEMBER (no such team, or this PE is not in it), _NO_PATH (a member is not
+ * reached at all), _ADDRESS, _RANGE, _TYPE; then the job fails at the host's next call.
  *
- * `team` is what weft_team_device() gives; WEFT_DEV_WORLD is all PEs, WEFT_DEV_NODE those of the node.
+ * `team` is what weft_team_device() gives; WEFT_DEV_WORLD is all PEs, WEFT_DEV_NODE those of the
+ * node.
  *
- * Checking mode (WEFT_CHECK=1), on simt, and on a GPU in files compiled with -DWEFT_DEVICE_CHECK, since calls that may be made
- * cost a kernel registers: before each collective the members compare operation, form (that of a grid or of one thread, warp or
- * block), size, types, root, factor, strides, and the places of symmetric memory, two or three trips over the link more. A
- * difference is WEFT_ERR_MISMATCH at all, before anything is moved, and the job's failure names two members and what differs.
- * Memory that overlaps where it may not is WEFT_ERR_ARGUMENT at the member that gives it and WEFT_ERR_MISMATCH, which names that one,
- * at the others; a range past the end of its segment WEFT_ERR_RANGE likewise. All files of a program that call collectives on a
- * GPU are compiled alike. Members that call over different teams wait for each other until the limit.
+ * Checking mode (WEFT_CHECK=1), on simt, and on a GPU in files compiled with -DWEFT_DEVICE_CHECK,
+ * since calls that may be made cost a kernel registers: before each collective the members compare
+ * operation, form (that of a grid or of one thread, warp or block), size, types, root, factor,
+ * strides, and the places of symmetric memory, two or three trips over the link more. A difference
+ * is WEFT_ERR_MISMATCH at all, before anything is moved, and the job's failure names two members
+ * and what differs. Memory that overlaps where it may not is WEFT_ERR_ARGUMENT at the member that
+ * gives it and WEFT_ERR_MISMATCH, which names that one, at the others; a range past the end of its
+ * segment WEFT_ERR_RANGE likewise. All files of a program that call collectives on a GPU are
+ * compiled alike. Members that call over different teams wait for each other until the limit.
  *
  * Protocol. A PE has, per team, an area that the members store to (struct weft_dev_area). Its flags
  * are, for each member i, arrived[i], the number of the latest sync in which it has arrived, and
- * phase[i], the number of the latest data collective in which it has delivered. Both only grow, and a
- * waiter compares by >=, so that members that deliver nothing (all but the root of a broadcast) need
- * not store the number of that call. */
+ * phase[i], the number of the latest data collective in which it has delivered. Both only grow, and
+ * a waiter compares by >=, so that members that deliver nothing (all but the root of a broadcast)
+ * need not store the number of that call. */
 #ifndef WEFT_DEVICE_COLLECTIVE_H
 #define WEFT_DEVICE_COLLECTIVE_H
 
@@ -165,7 +168,8 @@ WEFT_DEVICE int weft_dev_group_begin(struct weft_dev_group *g, int scope, int te
                   : weft_dev_refuse(operation, team, WEFT_ERR_NOT_MEMBER, NULL, 0, g->rank == 0);
 }
 
-/* Sets flag `i` of member `member`'s area: a store, or a request to what carries operations there. */
+/* Sets flag `i` of member `member`'s area: a store, or a request to what carries operations
+ * there. */
 WEFT_DEVICE void weft_dev_flag_set(const struct weft_dev_group *g, int member, int i)
 {
     int pe = weft_dev_member_pe(&g->m, member);
@@ -397,16 +401,16 @@ WEFT_DEVICE void weft_dev_data_begin(struct weft_dev_group *g)
 
 /* ---------------------------------------------------------------------- moving collectives
  *
- * int weft_{thread,warp,block}_broadcast(int team, void *dst, const void *src, size_t bytes, int root)
- *     The root's own destination gets a copy unless dst is NULL there or is src.
- * int weft_{thread,warp,block}_fcollect(int team, void *dst, const void *src, size_t bytes)
- *     `bytes` from each, in the order of the team. src is the own place in dst, or does not overlap it.
- * int weft_{thread,warp,block}_alltoall(int team, void *dst, const void *src, size_t bytes)
- *     `bytes` for each pair. Source and destination do not overlap.
- * int weft_{thread,warp,block}_gather(int team, void *dst, const void *src, size_t bytes, int root)
- *     Block i of the root's dst becomes the `bytes` of member i. dst is given at every member, and written at the root
- *     alone; the others' calls return when their source may be used again. The root's src is its place in dst, or apart.
- * int weft_{thread,warp,block}_scatter(int team, void *dst, const void *src, size_t bytes, int root)
+ * int weft_{thread,warp,block}_broadcast(int team, void *dst, const void *src, size_t bytes, int
+ * root) The root's own destination gets a copy unless dst is NULL there or is src. int
+ * weft_{thread,warp,block}_fcollect(int team, void *dst, const void *src, size_t bytes) `bytes`
+ * from each, in the order of the team. src is the own place in dst, or does not overlap it. int
+ * weft_{thread,warp,block}_alltoall(int team, void *dst, const void *src, size_t bytes) `bytes` for
+ * each pair. Source and destination do not overlap. int weft_{thread,warp,block}_gather(int team,
+ * void *dst, const void *src, size_t bytes, int root) Block i of the root's dst becomes the `bytes`
+ * of member i. dst is given at every member, and written at the root alone; the others' calls
+ * return when their source may be used again. The root's src is its place in dst, or apart. int
+ * weft_{thread,warp,block}_scatter(int team, void *dst, const void *src, size_t bytes, int root)
  *     Member i gets block i of the root's src. The root's dst is its own block there, or apart.
  */
 WEFT_DEVICE struct weft_dev_asked weft_dev_broadcast_asked(const struct weft_dev_group *g,
@@ -481,8 +485,8 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
     return weft_dev_receive(&g, 0, g.m.n);
 }
 
-/* Gather, where each sends to the root, or scatter, where the root sends to each. Up to the sending: all but telling the
- * members and waiting for them. */
+/* Gather, where each sends to the root, or scatter, where the root sends to each. Up to the
+ * sending: all but telling the members and waiting for them. */
 WEFT_DEVICE int weft_dev_rooted_check(const struct weft_dev_group *g, const void *dst, size_t bytes,
                                       int root)
 {

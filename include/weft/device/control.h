@@ -27,9 +27,9 @@ struct weft_device_unit {
     int own; /* 1: the library's own, for whose sake alone no job prepares for device code */
 };
 
-/* Called by constructors, and by destructors of libraries that are unloaded. A unit that comes while
- * a job runs gets the state at once on simt; on cuda before the next WEFT_LAUNCH() or at the next
- * weft_device_start(), because its module is not yet loaded in its constructor. */
+/* Called by constructors, and by destructors of libraries that are unloaded. A unit that comes
+ * while a job runs gets the state at once on simt; on cuda before the next WEFT_LAUNCH() or at the
+ * next weft_device_start(), because its module is not yet loaded in its constructor. */
 void weft_device_register(struct weft_device_unit *unit);
 void weft_device_unregister(struct weft_device_unit *unit);
 
@@ -37,8 +37,8 @@ void weft_device_unregister(struct weft_device_unit *unit);
  * state. weft_init() does it when the program has device code; a program whose device code comes
  * later (a loaded library, a module of the driver API) calls it itself. Collective over the job;
  * calling it again is cheap and gives the state to units that have come since.
- * Errors: WEFT_ERR_UNSUPPORTED (PEs as threads: they would share one state; no usable GPU), and those
- * of the GPU's set-up. */
+ * Errors: WEFT_ERR_UNSUPPORTED (PEs as threads: they would share one state; no usable GPU), and
+ * those of the GPU's set-up. */
 weft_status weft_device_start(weft_job *job);
 
 /* Gives the state to a module that was loaded through the driver API (a CUmodule whose source
@@ -55,10 +55,10 @@ weft_kind weft_device_kind(const weft_job *job);
  * use to device code. Valid while the team exists; the same at every member. */
 int weft_team_device(const weft_team *team);
 
-/* WEFT_OK, or what went wrong in device code since the job began: a wait that ran out, an address in
- * no segment, a PE that no path reaches. The sentence names operation, block, thread, address and
- * values. Once it has failed the job stays failed. Does not wait for kernels: it also works while one
- * hangs. Every other call of the host returns it as well. */
+/* WEFT_OK, or what went wrong in device code since the job began: a wait that ran out, an address
+ * in no segment, a PE that no path reaches. The sentence names operation, block, thread, address
+ * and values. Once it has failed the job stays failed. Does not wait for kernels: it also works
+ * while one hangs. Every other call of the host returns it as well. */
 weft_status weft_device_check(weft_job *job);
 
 #ifdef __cplusplus

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The carrier `gda`: operations on PEs without direct addresses become requests that the calling threads
- * themselves store into a send queue of the network adapter, publish and see completed (gda_queue.h); no
- * thread of the host has a part in it.
+/* The carrier `gda`: operations on PEs without direct addresses become requests that the calling
+ * threads themselves store into a send queue of the network adapter, publish and see completed
+ * (gda_queue.h); no thread of the host has a part in it.
  *
- * To each PE lead several queues. A block uses one of them for what it puts and gets; atomics and signals
- * on one address go by one queue, whoever gives them. What one queue carries arrives in its order, but for bulk data where
- * there are keys of relaxed order: of those a completion says that the peer's adapter has them, and a flush, a read
- * behind them in the same queue, that they are in their place. Values, signals, flags and packets go by keys of strict
- * order, and pass nothing. Between queues only completion orders, so a fence waits for it. Lanes of a
- * warp that give values or fetch together reserve, publish and wait as one; values that stand next to each other go in
+ * To each PE lead several queues. A block uses one of them for what it puts and gets; atomics and
+ * signals on one address go by one queue, whoever gives them. What one queue carries arrives in its
+ * order, but for bulk data where there are keys of relaxed order: of those a completion says that
+ * the peer's adapter has them, and a flush, a read behind them in the same queue, that they are in
+ * their place. Values, signals, flags and packets go by keys of strict order, and pass nothing.
+ * Between queues only completion orders, so a fence waits for it. Lanes of a warp that give values
+ * or fetch together reserve, publish and wait as one; values that stand next to each other go in
  * one inline write, which each lane stores its own part of.
  *
- * A put whose source is not registered is copied into the requests; what is got there comes through the
- * queue's places for results. An error completion leaves a record with the queue and the syndrome, and
- * the job fails. */
+ * A put whose source is not registered is copied into the requests; what is got there comes through
+ * the queue's places for results. An error completion leaves a record with the queue and the
+ * syndrome, and the job fails. */
 #ifndef WEFT_DEVICE_GDA_H
 #define WEFT_DEVICE_GDA_H
 
@@ -23,7 +24,8 @@
 
 /* ------------------------------------------------------------------------------- single values */
 
-/* A lane's part of an inline write: in words of at most 4 bytes, as the data begin at an odd one. */
+/* A lane's part of an inline write: in words of at most 4 bytes, as the data begin at an odd
+ * one. */
 WEFT_DEVICE void weft_dev_gda_part(const struct weft_dev_gda_ring *ring, uint64_t index,
                                    uint32_t at, uint64_t value, unsigned bytes)
 {
@@ -53,9 +55,9 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p_late(struct weft_dev_gda_queue *q,
     weft_dev_gda_give(&span);
 }
 
-/* One value by one thread, in a block by itself. The usual way, in its turn and with room, is written out, with counts of
- * 32 bits that do not come round: of this most of all each instruction counts (tools/gda_instructions.sh). 0: it is
- * another; the block that is reserved found *turns. */
+/* One value by one thread, in a block by itself. The usual way, in its turn and with room, is
+ * written out, with counts of 32 bits that do not come round: of this most of all each instruction
+ * counts (tools/gda_instructions.sh). 0: it is another; the block that is reserved found *turns. */
 WEFT_DEVICE int weft_dev_gda_p_at_once(struct weft_dev_gda_queue *q, struct weft_dev_gda_place at,
                                        uint64_t value, uint32_t bytes, uint64_t *turns)
 {
@@ -119,7 +121,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
 }
 
 #if WEFT_TARGET_SIMT
-/* The same from its arguments, which a block of one thread, that never meets another, gives at once. */
+/* The same from its arguments, which a block of one thread, that never meets another, gives at
+ * once. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_p_value(const void *symmetric, unsigned bytes,
                                                uint64_t value, int pe)
 {
@@ -203,7 +206,8 @@ WEFT_DEVICE uint64_t weft_dev_gda_added(int what, uint64_t a, uint64_t b)
                << 16;
 }
 
-/* g and atomics. Lanes whose requests go by one queue give them as one span and wait for it together. */
+/* g and atomics. Lanes whose requests go by one queue give them as one span and wait for it
+ * together. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
 {
     int atomic = r->operation == WEFT_DEV_OP_ATOMIC, fetches = !atomic || !r->nbi;
@@ -259,7 +263,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_add_real(struct weft_dev_request *r)
     return expected;
 }
 
-/* -------------------------------------------------------------------------------- bulk, one thread */
+/* ----------------------------------------------------------------------------- bulk, one thread */
 
 /* The data of an inline write. */
 WEFT_DEVICE void weft_dev_gda_inline_data(const struct weft_dev_gda_ring *ring, uint64_t index,
@@ -273,8 +277,8 @@ WEFT_DEVICE void weft_dev_gda_inline_data(const struct weft_dev_gda_ring *ring, 
     }
 }
 
-/* One inline write of up to WEFT_DEV_GDA_INLINE_MOST bytes from memory that is not registered, or that
- * is free again at once. */
+/* One inline write of up to WEFT_DEV_GDA_INLINE_MOST bytes from memory that is not registered, or
+ * that is free again at once. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
                                                  const struct weft_dev_request *r, const char *dst,
                                                  const char *src, uint32_t bytes)
@@ -302,12 +306,12 @@ WEFT_DEVICE uint32_t weft_dev_gda_inline_piece(const char *dst, int pe, uint64_t
     return (uint32_t)piece;
 }
 
-/* Puts are copied up to this size, where their source is to be free on return: no completion is waited
- * for then. */
+/* Puts are copied up to this size, where their source is to be free on return: no completion is
+ * waited for then. */
 enum { WEFT_DEV_GDA_COPIED = 2 * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT };
 
-/* One request by which registered memory is moved in place; `open`: its completion does not say that the data are in
- * their place. */
+/* One request by which registered memory is moved in place; `open`: its completion does not say
+ * that the data are in their place. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_move_one(struct weft_dev_gda_queue *q,
                                                const struct weft_dev_request *r, uint32_t opcode,
                                                struct weft_dev_gda_place there,
@@ -354,8 +358,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put(struct weft_dev_gda_queue *q,
     return 1;
 }
 
-/* What is read into memory that is not registered comes through the places for results, some at a time:
- * `n` elements of at most WEFT_DEV_GDA_RESULT bytes. */
+/* What is read into memory that is not registered comes through the places for results, some at a
+ * time: `n` elements of at most WEFT_DEV_GDA_RESULT bytes. */
 enum { WEFT_DEV_GDA_READS = 16 };
 
 WEFT_DEVICE_NOINLINE int weft_dev_gda_read_some(struct weft_dev_gda_queue *q,
@@ -390,8 +394,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_read_some(struct weft_dev_gda_queue *q,
     return there;
 }
 
-/* Up to WEFT_DEV_GDA_READS * WEFT_DEV_GDA_RESULT bytes that end before the next key; how many it were, 0
- * when it cannot be done. */
+/* Up to WEFT_DEV_GDA_READS * WEFT_DEV_GDA_RESULT bytes that end before the next key; how many it
+ * were, 0 when it cannot be done. */
 WEFT_DEVICE uint64_t weft_dev_gda_get_through(struct weft_dev_gda_queue *q,
                                               const struct weft_dev_request *r, const char *from,
                                               char *to, uint64_t bytes)
@@ -406,9 +410,10 @@ WEFT_DEVICE uint64_t weft_dev_gda_get_through(struct weft_dev_gda_queue *q,
     return !done ? 0 : whole ? (uint64_t)whole * WEFT_DEV_GDA_RESULT : bytes;
 }
 
-/* Gives a flush behind all that the queue was given, which is complete when `*end` blocks are: a read of the peer's
- * memory, which brings what was written there, where writes are relaxed; a DUMP of own memory behind all reads, where this
- * GPU needs one. Both read the team areas, which lie where the data do. */
+/* Gives a flush behind all that the queue was given, which is complete when `*end` blocks are: a
+ * read of the peer's memory, which brings what was written there, where writes are relaxed; a DUMP
+ * of own memory behind all reads, where this GPU needs one. Both read the team areas, which lie
+ * where the data do. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
                                             const struct weft_dev_request *r, uint64_t *end)
 {
@@ -501,7 +506,7 @@ WEFT_DEVICE void weft_dev_gda_strided(const struct weft_dev_request *r)
             return;
 }
 
-/* ------------------------------------------------------------------------- signals, flags, packets */
+/* ---------------------------------------------------------------------- signals, flags, packets */
 
 /* A signal's request at `index`, the last of its span. */
 WEFT_DEVICE void weft_dev_gda_store_signal(struct weft_dev_gda_queue *q, uint64_t index,
@@ -544,8 +549,9 @@ WEFT_DEVICE void weft_dev_gda_signal_word(const struct weft_dev_request *r, cons
     weft_dev_gda_signal(weft_dev_gda_word_queue(spot.address, r->pe), r, spot, add, 0);
 }
 
-/* Data that are one request, and the signal, in one span: one doorbell for both. Only the signal's completion is
- * asked for. 0: they are more than one request, or cannot be given; *end is then as weft_dev_gda_put() has it. */
+/* Data that are one request, and the signal, in one span: one doorbell for both. Only the signal's
+ * completion is asked for. 0: they are more than one request, or cannot be given; *end is then as
+ * weft_dev_gda_put() has it. */
 WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
                                                 const struct weft_dev_request *r,
                                                 struct weft_dev_gda_place signal, int add,
@@ -585,9 +591,10 @@ WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
     return 1;
 }
 
-/* The signal follows in the same queue by a key of strict order, so that it passes no data, and is carried out behind them
- * also where the network takes several ways (`ordered`); one that is added to in the queue of its word where there are
- * several adapters. Data of 8 bytes and less are in the request itself. */
+/* The signal follows in the same queue by a key of strict order, so that it passes no data, and is
+ * carried out behind them also where the network takes several ways (`ordered`); one that is added
+ * to in the queue of its word where there are several adapters. Data of 8 bytes and less are in the
+ * request itself. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
 {
     struct weft_dev_gda_place signal = weft_dev_gda_word_spot(r->signal, r->pe);
@@ -617,8 +624,9 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_packet(const struct weft_dev_request *r)
 
 /* ---------------------------------------------------------------------------------- own memory
  *
- * Where the adapter's atomics are not atomic with the device's own, those on this PE's own segments go by
- * the adapter too, on a queue that leads back here. Memory in no segment nobody else reaches. */
+ * Where the adapter's atomics are not atomic with the device's own, those on this PE's own segments
+ * go by the adapter too, on a queue that leads back here. Memory in no segment nobody else
+ * reaches. */
 
 WEFT_DEVICE void weft_dev_gda_own_signal(const struct weft_dev_request *r, const void *signal)
 {
@@ -668,8 +676,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_request *r)
     }
 }
 
-/* Waits until everything that was given to the used queues is in its place; queues of which that is known
- * cost two loads. */
+/* Waits until everything that was given to the used queues is in its place; queues of which that is
+ * known cost two loads. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
@@ -695,9 +703,9 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
     }
 }
 
-/* Called by each thread; of those that are here together one looks. One queue to a PE keeps the order
- * by itself, but for data in relaxed order. The quiet's fence stands between what came before and what
- * comes behind it. */
+/* Called by each thread; of those that are here together one looks. One queue to a PE keeps the
+ * order by itself, but for data in relaxed order. The quiet's fence stands between what came before
+ * and what comes behind it. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 {
     struct weft_dev_request r =
@@ -713,8 +721,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
         weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
 }
 
-/* Called by one thread for its scope. What it put before in memory of this PE is visible to the adapter
- * by the fence before the doorbell. */
+/* Called by one thread for its scope. What it put before in memory of this PE is visible to the
+ * adapter by the fence before the doorbell. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
 {
     uint64_t end;
@@ -752,7 +760,8 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
         weft_dev_gda_packet(r);
         return 0;
     case WEFT_DEV_OP_FLAG:
-        /* The number of the meeting before must not come behind this one: one queue for all of them. */
+        /* The number of the meeting before must not come behind this one: one queue for all of
+         * them. */
         weft_dev_gda_order(0);
         weft_dev_gda_signal(weft_dev_gda_queue_of(r->pe, 0), r,
                             weft_dev_gda_word_spot(r->symmetric, r->pe), 0,

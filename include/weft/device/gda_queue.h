@@ -7,17 +7,19 @@
  *     publishes them                                      weft_dev_gda_publish()
  *     and looks how much is complete                      weft_dev_gda_done()
  *
- * Reservations are published in their order. Whose turn it is, because all before it is published, rings the
- * doorbell and then passes the turn on. Both counts, of what is reserved and of what is published, are halves of one
- * word: the add that reserves tells whether it is the caller's turn, and the one that passes the turn on
- * whether anybody has reserved behind it. So a put to which nobody comes in between takes two atomics, and
- * no compare and swap. Nobody waits for a turn: who comes too early marks its blocks and goes, and whoever has
- * passed the turn on to a block with a mark takes it back, for all marks that follow each other, and rings once
- * for all of them. The last request of a reservation takes one block and is signalled.
+ * Reservations are published in their order. Whose turn it is, because all before it is published,
+ * rings the doorbell and then passes the turn on. Both counts, of what is reserved and of what is
+ * published, are halves of one word: the add that reserves tells whether it is the caller's turn,
+ * and the one that passes the turn on whether anybody has reserved behind it. So a put to which
+ * nobody comes in between takes two atomics, and no compare and swap. Nobody waits for a turn: who
+ * comes too early marks its blocks and goes, and whoever has passed the turn on to a block with a
+ * mark takes it back, for all marks that follow each other, and rings once for all of them. The
+ * last request of a reservation takes one block and is signalled.
  *
- * Completions are collapsed: the adapter keeps one entry, of the last request that completed, whose index
- * has 16 bits. `done` is what is known of the whole count. Every reservation raises it to what it needs
- * before its requests are stored, so it is never more than a ring behind, and the index tells the rest.
+ * Completions are collapsed: the adapter keeps one entry, of the last request that completed, whose
+ * index has 16 bits. `done` is what is known of the whole count. Every reservation raises it to
+ * what it needs before its requests are stored, so it is never more than a ring behind, and the
+ * index tells the rest.
  *
  * For device code and for the host. Knows nothing of PEs, keys and of how to wait. */
 #ifndef WEFT_DEVICE_GDA_QUEUE_H
@@ -30,9 +32,9 @@ enum {
     WEFT_DEV_GDA_LINE = 64,
 };
 
-/* In memory of who gives requests; words that are written stand on lines of their own. `completion`:
- * the last 8 bytes of the entry. A block has a place for what a read or an atomic in it brings, and
- * behind those of all blocks stands one for results that nobody wants. */
+/* In memory of who gives requests; words that are written stand on lines of their own.
+ * `completion`: the last 8 bytes of the entry. A block has a place for what a read or an atomic in
+ * it brings, and behind those of all blocks stands one for results that nobody wants. */
 struct weft_dev_gda_queue {
     struct weft_dev_gda_ring ring;
     const uint64_t *completion; /* written by the adapter */
@@ -51,14 +53,15 @@ struct weft_dev_gda_queue {
     uint64_t turns_line[7];
     uint64_t done;  /* blocks known to be complete, from the first one on */
     uint64_t looks; /* 1: a thread that waits looks at the completion now */
-    /* An epoch, counted in blocks (see base/epoch.h): the end of the last request whose completion does not say that its
-     * data are in their place, of the last flush that was given, and of the last one that is complete. */
+    /* An epoch, counted in blocks (see base/epoch.h): the end of the last request whose completion
+     * does not say that its data are in their place, of the last flush that was given, and of the
+     * last one that is complete. */
     uint64_t open, flushing, flushed;
     uint64_t done_line[3];
 };
 
-/* `turns` of a new queue. What is published is no reservation's turn, so that the first one goes the way of those that
- * come too early. */
+/* `turns` of a new queue. What is published is no reservation's turn, so that the first one goes
+ * the way of those that come too early. */
 #define WEFT_DEV_GDA_UNUSED ((uint64_t)0xffffffffu)
 
 /* 2^32 / each, rounded up; of 1 it is 0: what weft_dev_gda_queue_of() takes. */
@@ -67,15 +70,16 @@ WEFT_DEV_BOTH uint32_t weft_dev_gda_fraction(uint32_t each)
     return (uint32_t)((((uint64_t)1 << 32) + each - 1) / each);
 }
 
-/* Which queue what changes one word goes by, host and device alike: found from its address at its PE, so that it is
- * the same adapter there whoever gives it. Adapters are atomic each with itself alone. */
+/* Which queue what changes one word goes by, host and device alike: found from its address at its
+ * PE, so that it is the same adapter there whoever gives it. Adapters are atomic each with itself
+ * alone. */
 WEFT_DEV_BOTH uint32_t weft_dev_gda_word(uint64_t address)
 {
     return (uint32_t)(address >> 3) * 0x9e3779b1u >> 16;
 }
 
-/* A count of blocks that no queue comes to: the queue has failed, or was given up. Far enough from 2^64 that
- * a ring added to it is no small number. */
+/* A count of blocks that no queue comes to: the queue has failed, or was given up. Far enough from
+ * 2^64 that a ring added to it is no small number. */
 #define WEFT_DEV_GDA_FAILED ((uint64_t)3 << 62)
 
 /* What of a queue never changes, in registers. */
@@ -110,8 +114,8 @@ WEFT_DEV_BOTH uint16_t weft_dev_gda_cqe_index(uint64_t word)
     return (uint16_t)((word >> 40 & 0xff) | (word >> 32 & 0xff) << 8);
 }
 
-/* The whole count that ends in the 32 bits of `low`, of blocks that are not known to be complete yet or have
- * just become so. */
+/* The whole count that ends in the 32 bits of `low`, of blocks that are not known to be complete
+ * yet or have just become so. */
 WEFT_DEV_BOTH uint64_t weft_dev_gda_whole(uint64_t done, uint32_t low)
 {
     return done + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)done);
@@ -124,15 +128,15 @@ WEFT_DEVICE uint64_t weft_dev_gda_reserve(struct weft_dev_gda_queue *q, uint32_t
                                    WEFT_SCOPE_GPU);
 }
 
-/* How many blocks before it were not published yet. 0: it is the caller's turn; what the one before did comes before
- * its record and its doorbell by the fence between. */
+/* How many blocks before it were not published yet. 0: it is the caller's turn; what the one before
+ * did comes before its record and its doorbell by the fence between. */
 WEFT_DEVICE uint32_t weft_dev_gda_ahead(uint64_t turns)
 {
     return (uint32_t)(turns >> 32) - (uint32_t)turns;
 }
 
-/* Blocks complete, or WEFT_DEV_GDA_FAILED. What is known is read first: an index that is older than it
- * would be taken for one that is a round further. Acquire: results are read behind it. */
+/* Blocks complete, or WEFT_DEV_GDA_FAILED. What is known is read first: an index that is older than
+ * it would be taken for one that is a round further. Acquire: results are read behind it. */
 WEFT_DEVICE uint64_t weft_dev_gda_done(const struct weft_dev_gda_queue *q)
 {
     uint64_t known = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
@@ -145,8 +149,8 @@ WEFT_DEVICE uint64_t weft_dev_gda_done(const struct weft_dev_gda_queue *q)
     return opcode == WEFT_DEV_GDA_CQE_NONE ? known : WEFT_DEV_GDA_FAILED;
 }
 
-/* The same, noted for those who come next. What is noted already is not written again: a lane of simt that
- * writes does not wait. */
+/* The same, noted for those who come next. What is noted already is not written again: a lane of
+ * simt that writes does not wait. */
 WEFT_DEVICE uint64_t weft_dev_gda_note(struct weft_dev_gda_queue *q, uint64_t done)
 {
     if (done != WEFT_DEV_GDA_FAILED &&
@@ -166,16 +170,16 @@ WEFT_DEVICE uint64_t weft_dev_gda_needed(const struct weft_dev_gda_queue *q, uin
     return end > q->ring.last ? end - q->ring.last - 1 : 0;
 }
 
-/* Whether the first `target` blocks are known to be complete; never of a queue that was given up, whose
- * count is negative here. */
+/* Whether the first `target` blocks are known to be complete; never of a queue that was given up,
+ * whose count is negative here. */
 WEFT_DEVICE int weft_dev_gda_reached(const struct weft_dev_gda_queue *q, uint64_t target)
 {
     return (int64_t)(weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) - target) >= 0;
 }
 
-/* Whether there is room for blocks up to `end` when `done` are complete: the adapter has read what stood
- * there. The low halves of both suffice while the queue has not been given up, as it is not when it is the
- * caller's turn: who gave it up has left a gap before. */
+/* Whether there is room for blocks up to `end` when `done` are complete: the adapter has read what
+ * stood there. The low halves of both suffice while the queue has not been given up, as it is not
+ * when it is the caller's turn: who gave it up has left a gap before. */
 WEFT_DEVICE int weft_dev_gda_room(const struct weft_dev_gda_ring *ring, uint32_t done, uint32_t end)
 {
     return end - 1 - done <= ring->last;
@@ -197,15 +201,15 @@ WEFT_DEVICE uint64_t weft_dev_gda_head(const struct weft_dev_gda_queue *q)
                                        : weft_dev_gda_whole(done, (uint32_t)(turns >> 32));
 }
 
-/* Gives the queue up: who has reserved blocks and cannot store requests there leaves a gap that nothing
- * behind it passes. All waits for the queue end at once from now on. */
+/* Gives the queue up: who has reserved blocks and cannot store requests there leaves a gap that
+ * nothing behind it passes. All waits for the queue end at once from now on. */
 WEFT_DEVICE void weft_dev_gda_abandon(struct weft_dev_gda_queue *q)
 {
     weft_dev_atomic_max_u64(&q->done, WEFT_DEV_GDA_FAILED, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
 }
 
-/* Both as the adapter reads them, the record first: it may be read any time after the doorbell. 16 bits of the
- * count, the highest byte first. By whose turn it is. */
+/* Both as the adapter reads them, the record first: it may be read any time after the doorbell. 16
+ * bits of the count, the highest byte first. By whose turn it is. */
 WEFT_DEVICE void weft_dev_gda_record_end(const struct weft_dev_gda_ring *ring, uint32_t end)
 {
     weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
@@ -219,8 +223,9 @@ WEFT_DEVICE void weft_dev_gda_bell(const struct weft_dev_gda_ring *ring, uint32_
     weft_dev_store_u64(ring->doorbell, bell, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
 }
 
-/* Passes the turn on from `base` to `end`. 1: somebody has reserved behind it, and may have left a mark. Release:
- * the next one's doorbell comes behind this one's. A count that comes round does not carry into the other one. */
+/* Passes the turn on from `base` to `end`. 1: somebody has reserved behind it, and may have left a
+ * mark. Release: the next one's doorbell comes behind this one's. A count that comes round does not
+ * carry into the other one. */
 WEFT_DEVICE int weft_dev_gda_pass(struct weft_dev_gda_queue *q, uint32_t base, uint32_t end)
 {
     uint64_t more = (end - base) | (uint64_t)(end < base ? 0xffffffffu : 0) << 32;
@@ -232,8 +237,9 @@ WEFT_DEVICE int weft_dev_gda_pass(struct weft_dev_gda_queue *q, uint32_t base, u
 
 enum { WEFT_DEV_GDA_MARKS = 64 };
 
-/* Takes the mark of the block at `base`, to which the turn has been passed on; 1: the reservation that begins there is
- * the caller's to publish now; 0: nobody has left a mark, or another has taken it. Acquire: its requests are there. */
+/* Takes the mark of the block at `base`, to which the turn has been passed on; 1: the reservation
+ * that begins there is the caller's to publish now; 0: nobody has left a mark, or another has taken
+ * it. Acquire: its requests are there. */
 WEFT_DEVICE int weft_dev_gda_take_mark(struct weft_dev_gda_queue *q, uint32_t base)
 {
     uint32_t at = base & q->ring.last;
@@ -243,8 +249,9 @@ WEFT_DEVICE int weft_dev_gda_take_mark(struct weft_dev_gda_queue *q, uint32_t ba
            (weft_dev_atomic_and_u64(word, ~bit, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) & bit);
 }
 
-/* Takes all marks that follow each other from `from` on, by whose turn it is: nobody else takes any. Returns where
- * they end. That the marks are gone is visible before the doorbell, so before anybody marks these blocks again. */
+/* Takes all marks that follow each other from `from` on, by whose turn it is: nobody else takes
+ * any. Returns where they end. That the marks are gone is visible before the doorbell, so before
+ * anybody marks these blocks again. */
 WEFT_DEVICE uint32_t weft_dev_gda_take_marks(struct weft_dev_gda_queue *q, uint32_t from)
 {
     uint32_t n;
@@ -264,7 +271,8 @@ WEFT_DEVICE uint32_t weft_dev_gda_take_marks(struct weft_dev_gda_queue *q, uint3
     return from;
 }
 
-/* Marks blocks `base` to `end`, the word of the first one last: whoever finds that one finds all of them. */
+/* Marks blocks `base` to `end`, the word of the first one last: whoever finds that one finds all of
+ * them. */
 WEFT_DEVICE void weft_dev_gda_set_marks(struct weft_dev_gda_queue *q, uint32_t base, uint32_t end)
 {
     WEFT_NO_UNROLL
@@ -279,9 +287,9 @@ WEFT_DEVICE void weft_dev_gda_set_marks(struct weft_dev_gda_queue *q, uint32_t b
     }
 }
 
-/* Leaves marks for whoever passes the turn on to `base`; 1: that has happened before, and the turn is the
- * caller's. The add of nothing stands in the order of changes of `turns`: whoever passes the turn on behind it
- * sees the mark, and of what was passed on before it tells. */
+/* Leaves marks for whoever passes the turn on to `base`; 1: that has happened before, and the turn
+ * is the caller's. The add of nothing stands in the order of changes of `turns`: whoever passes the
+ * turn on behind it sees the mark, and of what was passed on before it tells. */
 WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, uint32_t end)
 {
     weft_dev_gda_set_marks(q, base, end);
@@ -289,7 +297,8 @@ WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, u
     return (uint32_t)turns == base && weft_dev_gda_take_mark(q, base);
 }
 
-/* Rings for what is published up to `end`, and passes the turn on from `base`; `ring` is the queue's, or a copy. */
+/* Rings for what is published up to `end`, and passes the turn on from `base`; `ring` is the
+ * queue's, or a copy. */
 WEFT_DEVICE int weft_dev_gda_ring_for(struct weft_dev_gda_queue *q,
                                       const struct weft_dev_gda_ring *ring, uint32_t base,
                                       uint32_t end)
@@ -299,8 +308,9 @@ WEFT_DEVICE int weft_dev_gda_ring_for(struct weft_dev_gda_queue *q,
     return weft_dev_gda_pass(q, base, end);
 }
 
-/* The turn is the caller's, as is the mark of the block at `base`. Rings for it and for all marks that follow, also
- * for those that come while it rings, then passes the turn on; and again where somebody has left a mark in between. */
+/* The turn is the caller's, as is the mark of the block at `base`. Rings for it and for all marks
+ * that follow, also for those that come while it rings, then passes the turn on; and again where
+ * somebody has left a mark in between. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_serve(struct weft_dev_gda_queue *q, uint32_t base)
 {
     uint32_t end, more;
@@ -320,8 +330,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_serve(struct weft_dev_gda_queue *q, uint3
     } while (weft_dev_gda_take_mark(q, base));
 }
 
-/* The turn was passed on to `end`, which somebody has reserved: takes it back where there is a mark. The fence is
- * the acquire that the pass left out. */
+/* The turn was passed on to `end`, which somebody has reserved: takes it back where there is a
+ * mark. The fence is the acquire that the pass left out. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_follow(struct weft_dev_gda_queue *q, uint32_t end)
 {
     weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU);
@@ -329,8 +339,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_follow(struct weft_dev_gda_queue *q, uint
         weft_dev_gda_serve(q, end);
 }
 
-/* Of a reservation that came too early, or is the first one of the queue. Whether its turn has come since is worth a
- * look only where about one was ahead of it. */
+/* Of a reservation that came too early, or is the first one of the queue. Whether its turn has come
+ * since is worth a look only where about one was ahead of it. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_late(struct weft_dev_gda_queue *q, uint64_t base,
                                                     uint64_t end, uint32_t ahead)
 {
@@ -347,8 +357,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_late(struct weft_dev_gda_queue *q
         weft_dev_gda_follow(q, (uint32_t)end);
 }
 
-/* Publishes blocks `base` to `end`, which the calling thread and those that it has met have stored. `ahead` is what
- * the reservation told: when 0, the turn is the caller's, and nobody else's. */
+/* Publishes blocks `base` to `end`, which the calling thread and those that it has met have stored.
+ * `ahead` is what the reservation told: when 0, the turn is the caller's, and nobody else's. */
 WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
                                       const struct weft_dev_gda_ring *ring, uint64_t base,
                                       uint64_t end, uint32_t ahead)
@@ -359,8 +369,9 @@ WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
         weft_dev_gda_follow(q, (uint32_t)end);
 }
 
-/* --- Requests whose completion does not say that their data are in their place: writes in relaxed order, and where the
- * GPU needs a DUMP also reads. A flush behind them in the same queue, when it is complete, says so. --- */
+/* --- Requests whose completion does not say that their data are in their place: writes in relaxed
+ * order, and where the GPU needs a DUMP also reads. A flush behind them in the same queue, when it
+ * is complete, says so. --- */
 
 /* Before the request, which ends at `end`, is published. */
 WEFT_DEVICE void weft_dev_gda_leave_open(struct weft_dev_gda_queue *q, uint64_t end)
@@ -406,8 +417,8 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_sink(const struct weft_dev_gd
     return at;
 }
 
-/* Whether who had the place for results of that block before has read it; then it is the caller's, until
- * weft_dev_gda_result_read(). Who has it now gets it after a round of the ring. */
+/* Whether who had the place for results of that block before has read it; then it is the caller's,
+ * until weft_dev_gda_result_read(). Who has it now gets it after a round of the ring. */
 WEFT_DEVICE int weft_dev_gda_result_free(const struct weft_dev_gda_queue *q, uint64_t index)
 {
     return !weft_dev_load_u32(&q->busy[index & q->ring.last], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operations of carrier `gda` (gda.h) are made of: which queue, which place and key a symmetric
- * address is, bounded waits for completions, and blocks reserved by one thread or by lanes together. Knows
- * no operation. */
+/* What the operations of carrier `gda` (gda.h) are made of: which queue, which place and key a
+ * symmetric address is, bounded waits for completions, and blocks reserved by one thread or by
+ * lanes together. Knows no operation. */
 #ifndef WEFT_DEVICE_GDA_SPAN_H
 #define WEFT_DEVICE_GDA_SPAN_H
 
@@ -11,8 +11,9 @@
 
 /* ------------------------------------------------------------------------------- queues, places */
 
-/* `which`: any number; the same one leads to the same queue, and as many that follow each other as there are queues
- * lead to all of them. That is which % each by two multiplications, exactly while `which` is less than 2^26. */
+/* `which`: any number; the same one leads to the same queue, and as many that follow each other as
+ * there are queues lead to all of them. That is which % each by two multiplications, exactly while
+ * `which` is less than 2^26. */
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queue_of(int pe, uint32_t which)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
@@ -31,8 +32,8 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_word_queue(uint64_t address,
     return weft_dev_gda_queue_of(pe, weft_dev_gda_word(address));
 }
 
-/* The part that a symmetric address is in, the team areas included, and its offset from the first chunk; it
- * has been checked. */
+/* The part that a symmetric address is in, the team areas included, and its offset from the first
+ * chunk; it has been checked. */
 WEFT_DEVICE int weft_dev_gda_find(const void *symmetric, uint64_t *offset)
 {
     int part;
@@ -44,8 +45,8 @@ WEFT_DEVICE int weft_dev_gda_find(const void *symmetric, uint64_t *offset)
     return part;
 }
 
-/* Where `symmetric` is at PE pe, with the number of the chunk in the place of its key; *bytes is cut where another
- * one begins. */
+/* Where `symmetric` is at PE pe, with the number of the chunk in the place of its key; *bytes is
+ * cut where another one begins. */
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_spot(const void *symmetric, int pe,
                                                         uint64_t *bytes)
 {
@@ -61,8 +62,8 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_spot(const void *symmetric, i
     return at;
 }
 
-/* The same as a request of that queue has it. In strict order: what goes there passes nothing that the queue wrote
- * before. */
+/* The same as a request of that queue has it. In strict order: what goes there passes nothing that
+ * the queue wrote before. */
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed(const struct weft_dev_gda_queue *q,
                                                          struct weft_dev_gda_place spot)
 {
@@ -107,8 +108,8 @@ WEFT_DEVICE int weft_dev_gda_here(const struct weft_dev_gda_queue *q, const void
 
 /* ------------------------------------------------------------------------------------- waits */
 
-/* The queue has failed: its syndrome and the vendor's word go on record with its number. One that was given
- * up has no syndrome; why is on record. */
+/* The queue has failed: its syndrome and the vendor's word go on record with its number. One that
+ * was given up has no syndrome; why is on record. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_broken(const struct weft_dev_gda_queue *q,
                                               const struct weft_dev_request *r)
 {
@@ -129,7 +130,8 @@ enum {
     WEFT_DEV_GDA_TURN = 8, /* polls of the completion by one thread, before others may */
 };
 
-/* `polls` looks at the completion, fewer when it comes to `target`. Each is noted at once: others may wait for less. */
+/* `polls` looks at the completion, fewer when it comes to `target`. Each is noted at once: others
+ * may wait for less. */
 WEFT_DEVICE uint64_t weft_dev_gda_look_for(struct weft_dev_gda_queue *q, uint64_t target, int polls)
 {
     uint64_t seen = 0;
@@ -149,9 +151,9 @@ WEFT_DEVICE int weft_dev_gda_take_looks(struct weft_dev_gda_queue *q)
            !weft_dev_atomic_cas_u64(&q->looks, 0, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* 1: `target` blocks are complete; 0: not yet; -1: the queue has failed. Of those who wait for a queue one at
- * a time looks into memory of the host, and the others at what it notes (WEFT_DEV_HOST_IN_TURN): see
- * weft_dev_ring_poll() of proxy.h. */
+/* 1: `target` blocks are complete; 0: not yet; -1: the queue has failed. Of those who wait for a
+ * queue one at a time looks into memory of the host, and the others at what it notes
+ * (WEFT_DEV_HOST_IN_TURN): see weft_dev_ring_poll() of proxy.h. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_poll(struct weft_dev_gda_queue *q, uint64_t target,
                                            uint64_t *seen)
 {
@@ -166,14 +168,15 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_poll(struct weft_dev_gda_queue *q, uint64_
         }
         if (*seen >= target)
             break;
-        /* Lanes of this warp that have gone another way may have to publish first: they get their turn. */
+        /* Lanes of this warp that have gone another way may have to publish first: they get their
+         * turn. */
         weft_dev_nanosleep(WEFT_DEV_GDA_PAUSE_NS);
     }
     return *seen == WEFT_DEV_GDA_FAILED ? -1 : *seen >= target;
 }
 
-/* Waits until the first `target` blocks are complete; 0 when the queue fails or the wait runs out, which
- * is on record, and the job fails. */
+/* Waits until the first `target` blocks are complete; 0 when the queue fails or the wait runs out,
+ * which is on record, and the job fails. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_await(struct weft_dev_gda_queue *q,
                                             const struct weft_dev_request *r, uint64_t target)
 {
@@ -213,10 +216,10 @@ struct weft_dev_gda_span {
     uint32_t ahead; /* blocks that were reserved before and not published; 0: it is its turn */
 };
 
-/* Notes that the queue is used: fences and quiets visit no others. Every reservation that is not in its turn does, before
- * its put returns. One that is in its turn need not: the first reservation is never in its turn, has noted the queue
- * before it passed the turn on (release), and the fence of the publishing makes that visible here (acquire). Spin model
- * gda_used. */
+/* Notes that the queue is used: fences and quiets visit no others. Every reservation that is not in
+ * its turn does, before its put returns. One that is in its turn need not: the first reservation is
+ * never in its turn, has noted the queue before it passed the turn on (release), and the fence of
+ * the publishing makes that visible here (acquire). Spin model gda_used. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_note_used(const struct weft_dev_gda_queue *q)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
@@ -226,9 +229,10 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_note_used(const struct weft_dev_gda_queue
         weft_dev_atomic_or_u64(word, bit, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* Of a reservation whose room has to be waited for. On simt until a quarter of the ring is free, since each wait gives
- * a CPU away; on a GPU that took 16 full queues of 1024 blocks half their rate, and 64 five sixths. All that is
- * waited for was reserved before. Without room the reservation is a gap in the queue. */
+/* Of a reservation whose room has to be waited for. On simt until a quarter of the ring is free,
+ * since each wait gives a CPU away; on a GPU that took 16 full queues of 1024 blocks half their
+ * rate, and 64 five sixths. All that is waited for was reserved before. Without room the
+ * reservation is a gap in the queue. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_await_room(struct weft_dev_gda_queue *q, uint64_t end,
                                                  const struct weft_dev_request *r)
 {
@@ -249,8 +253,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_late(struct weft_dev_gda_queue *q, u
     return weft_dev_gda_room_late(q, done, (uint32_t)end) || weft_dev_gda_await_room(q, end, r);
 }
 
-/* Goes on with a reservation that found `turns` (weft_dev_gda_reserve()). 0: there is never room for it, which is
- * on record. */
+/* Goes on with a reservation that found `turns` (weft_dev_gda_reserve()). 0: there is never room
+ * for it, which is on record. */
 WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
                                       const struct weft_dev_request *r, uint32_t blocks,
                                       uint64_t turns)
@@ -279,9 +283,9 @@ WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
     weft_dev_gda_publish(span->q, &span->ring, span->base, span->end, span->ahead);
 }
 
-/* The same for lanes `mask`, which are here together and have the same queue: the caller's blocks begin
- * at *base. The last lane's request may take several blocks; then a NOP ends the span. 0 at all of them
- * when it cannot be done. */
+/* The same for lanes `mask`, which are here together and have the same queue: the caller's blocks
+ * begin at *base. The last lane's request may take several blocks; then a NOP ends the span. 0 at
+ * all of them when it cannot be done. */
 struct weft_dev_gda_group {
     struct weft_dev_gda_span span;
     uint32_t mask, first, last; /* lanes; the first one publishes */

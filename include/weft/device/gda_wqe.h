@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work requests of an mlx5 send queue, composed in registers and stored into the queue's ring. The same
- * text for device code and for the host, so that a request has the same bytes whoever gives it. Formats
- * and names of fields are those of <infiniband/mlx5dv.h>. Knows nothing of PEs and of how a request is
- * published (gda_queue.h).
+/* Work requests of an mlx5 send queue, composed in registers and stored into the queue's ring. The
+ * same text for device code and for the host, so that a request has the same bytes whoever gives
+ * it. Formats and names of fields are those of <infiniband/mlx5dv.h>. Knows nothing of PEs and of
+ * how a request is published (gda_queue.h).
  *
- * A ring consists of blocks of 64 bytes, a request of segments of 16. A request begins at a block and may
- * go over the ring's end. Its first two segments are the control segment and the remote address. */
+ * A ring consists of blocks of 64 bytes, a request of segments of 16. A request begins at a block
+ * and may go over the ring's end. Its first two segments are the control segment and the remote
+ * address. */
 #ifndef WEFT_DEVICE_GDA_WQE_H
 #define WEFT_DEVICE_GDA_WQE_H
 
@@ -42,8 +43,8 @@ enum {
         WEFT_DEV_GDA_INLINE_BLOCKS * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT,
 };
 
-/* Where requests stand, and where the adapter is told of them: what of a queue never changes, made by
- * weft_dev_gda_ring_set(). In pieces of 16 bytes, each of which one load brings. */
+/* Where requests stand, and where the adapter is told of them: what of a queue never changes, made
+ * by weft_dev_gda_ring_set(). In pieces of 16 bytes, each of which one load brings. */
 struct weft_dev_gda_ring {
     uint32_t
         write[4]; /* the control segment of a signalled write of one block, but for its index */
@@ -60,7 +61,8 @@ struct weft_dev_gda_place {
     uint32_t key;
 };
 
-/* Bytes of x (0 ... 3, the lowest first) and y (4 ... 7); the lowest digit of `which` says the lowest byte. */
+/* Bytes of x (0 ... 3, the lowest first) and y (4 ... 7); the lowest digit of `which` says the
+ * lowest byte. */
 WEFT_DEV_BOTH uint32_t weft_dev_bytes_of(uint32_t x, uint32_t y, uint32_t which)
 {
 #if defined(__CUDA_ARCH__)
@@ -206,7 +208,8 @@ WEFT_DEVICE void weft_dev_gda_move(const struct weft_dev_gda_ring *ring, uint64_
     weft_dev_store_vec16(at + 2 * WEFT_DEV_GDA_SEGMENT, weft_dev_gda_local(local, bytes));
 }
 
-/* A read of own registered memory that goes nowhere: what was written there before it is in its place. */
+/* A read of own registered memory that goes nowhere: what was written there before it is in its
+ * place. */
 WEFT_DEVICE void weft_dev_gda_dump(const struct weft_dev_gda_ring *ring, uint64_t index,
                                    struct weft_dev_gda_place local, uint32_t bytes, uint32_t flags)
 {
@@ -248,7 +251,8 @@ WEFT_DEVICE void weft_dev_gda_value(const struct weft_dev_gda_ring *ring, uint64
     weft_dev_store_vec16(at + 2 * WEFT_DEV_GDA_SEGMENT, weft_dev_gda_inline(bytes, value));
 }
 
-/* Of one word: what stood there goes to `local`, of 4 bytes in big-endian order, of 8 in the host's. */
+/* Of one word: what stood there goes to `local`, of 4 bytes in big-endian order, of 8 in the
+ * host's. */
 enum weft_dev_gda_atomic {
     WEFT_DEV_GDA_ADD,
     WEFT_DEV_GDA_XOR,

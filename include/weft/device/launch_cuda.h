@@ -126,11 +126,11 @@ __attribute__((constructor)) static void weft_cuda_register_here(void)
 #define WEFT_KERNEL_DECLARE_0(name)      struct weft_kernel
 #define WEFT_KERNEL_DECLARE_N(name, ...) struct weft_kernel
 
-/* Most threads of a block that kernels of this file are launched with. At 1024 the compiler keeps every
- * kernel within 64 registers, so that none fails to launch for want of them; a file whose blocks are
- * smaller may say so before it includes <weft_device.h>. Said with the bound: one block on a multiprocessor
- * is enough. Without that word the compiler may halve a kernel's registers to fit two, and put the rest on
- * the stack: single values then go at half the rate (H200). */
+/* Most threads of a block that kernels of this file are launched with. At 1024 the compiler keeps
+ * every kernel within 64 registers, so that none fails to launch for want of them; a file whose
+ * blocks are smaller may say so before it includes <weft_device.h>. Said with the bound: one block
+ * on a multiprocessor is enough. Without that word the compiler may halve a kernel's registers to
+ * fit two, and put the rest on the stack: single values then go at half the rate (H200). */
 #ifndef WEFT_KERNEL_THREADS
 #define WEFT_KERNEL_THREADS 1024
 #endif

@@ -3,8 +3,8 @@
  * edges peeled, and a source that stands otherwise than its destination read by 16-byte loads too
  * and shifted in registers. Knows nothing of PEs.
  *
- * `far_source`: the source is a peer's memory. Its loads go past the L1 cache, which does not hear of
- * stores to a peer's memory by others. Stores are plain: a fence and a flag follow. */
+ * `far_source`: the source is a peer's memory. Its loads go past the L1 cache, which does not hear
+ * of stores to a peer's memory by others. Stores are plain: a fence and a flag follow. */
 #ifndef WEFT_DEVICE_MOVE_H
 #define WEFT_DEVICE_MOVE_H
 
@@ -41,8 +41,8 @@ WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsig
     }
     if (i >= n)
         return;
-    /* What is left, fewer than UNROLL units per thread, in flight together as well: loads beyond the
-     * end load the last unit again. */
+    /* What is left, fewer than UNROLL units per thread, in flight together as well: loads beyond
+     * the end load the last unit again. */
     WEFT_UNROLL
     for (int u = 0; u < WEFT_DEV_UNROLL - 1; u++) {
         size_t at = i + (size_t)u * threads;
@@ -155,7 +155,8 @@ WEFT_DEVICE void weft_dev_move(char *dst, const char *src, size_t bytes, unsigne
 
 /* ------------------------------------------------------------------------------ one element
  *
- * Of 1, 2, 4, 8 or 16 bytes, aligned to its size but for 16, whose halves are moved by themselves. */
+ * Of 1, 2, 4, 8 or 16 bytes, aligned to its size but for 16, whose halves are moved by
+ * themselves. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_element_load(const char *p, size_t bytes)
 {
     struct weft_dev_vec16 v = {0, 0};

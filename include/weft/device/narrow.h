@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clang-format off */
-/* Real types that C has no name for, of 16 and 8 bits, to binary32 and back: rounded to nearest, ties to even. Knows
- * nothing of reductions. */
+/* Real types that C has no name for, of 16 and 8 bits, to binary32 and back: rounded to nearest,
+ * ties to even. Knows nothing of reductions. */
 #ifndef WEFT_DEVICE_NARROW_H
 #define WEFT_DEVICE_NARROW_H
 
@@ -52,7 +51,8 @@ WEFT_DEVICE float weft_dev_f32_f16(uint16_t x)
         return weft_dev_f32_bits(sign | 0x7f800000u | mantissa << 13);
     if (exponent)
         return weft_dev_f32_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-    float small = (float)mantissa * 5.9604644775390625e-8f; /* 2^-24, exact; C++11 has no 0x1p-24f */
+    float small =
+        (float)mantissa * 5.9604644775390625e-8f; /* 2^-24, exact; C++11 has no 0x1p-24f */
     return sign ? -small : small;
 }
 
@@ -74,12 +74,13 @@ WEFT_DEVICE uint16_t weft_dev_f16_f32(float x)
 
 #endif
 
-/* FP8 as the Open Compute Project has it (OCP 8-bit Floating Point Specification, revision 1.0). E4M3: bias 7, no
- * infinity, NaN is all bits but the sign; E5M2: bias 15, infinity and NaN as in IEEE 754. What is too large becomes the
- * largest finite number, 448 or 57344, infinity too, and NaN 0x7f: the specification's saturating conversion, as
- * CUDA's __NV_SATFINITE. Without a GPU's own instructions for it, which come with sm_89: all targets give the same. */
-/* The fraction and exponent as those of a binary32, subnormal ones too, times the difference of the biases: exact.
- * Not flushed to zero, however the program is compiled. */
+/* FP8 as the Open Compute Project has it (OCP 8-bit Floating Point Specification, revision 1.0).
+ * E4M3: bias 7, no infinity, NaN is all bits but the sign; E5M2: bias 15, infinity and NaN as in
+ * IEEE 754. What is too large becomes the largest finite number, 448 or 57344, infinity too, and
+ * NaN 0x7f: the specification's saturating conversion, as CUDA's __NV_SATFINITE. Without a GPU's
+ * own instructions for it, which come with sm_89: all targets give the same. */
+/* The fraction and exponent as those of a binary32, subnormal ones too, times the difference of the
+ * biases: exact. Not flushed to zero, however the program is compiled. */
 WEFT_DEVICE float weft_dev_fp8_scaled(uint32_t bits, float by)
 {
     float x = weft_dev_f32_bits(bits);
@@ -94,7 +95,8 @@ WEFT_DEVICE float weft_dev_fp8_scaled(uint32_t bits, float by)
 WEFT_DEVICE float weft_dev_f32_e4m3(uint8_t x)
 {
     uint32_t magnitude = x & 0x7f;
-    uint32_t bits = weft_dev_bits_f32(weft_dev_fp8_scaled(magnitude << 20, 1.329227995784916e36f /* 2^120 */));
+    uint32_t bits =
+        weft_dev_bits_f32(weft_dev_fp8_scaled(magnitude << 20, 1.329227995784916e36f /* 2^120 */));
     return weft_dev_f32_bits((magnitude == 0x7f ? 0x7fc00000u : bits) | (uint32_t)(x & 0x80) << 24);
 }
 
@@ -104,10 +106,11 @@ WEFT_DEVICE float weft_dev_f32_e5m2(uint8_t x)
     return weft_dev_f32_f16((uint16_t)((uint32_t)x << 8));
 }
 
-/* The bits of a binary32 as an FP8 with `digits` of the fraction: those of its least normal number and of its largest
- * one, the number whose last place is the unit of the subnormals, and the result for the largest. */
-WEFT_DEVICE uint8_t weft_dev_fp8_bits(uint32_t bits, unsigned digits, uint32_t normal, uint32_t largest, float unit,
-                                      uint32_t saturated)
+/* The bits of a binary32 as an FP8 with `digits` of the fraction: those of its least normal number
+ * and of its largest one, the number whose last place is the unit of the subnormals, and the result
+ * for the largest. */
+WEFT_DEVICE uint8_t weft_dev_fp8_bits(uint32_t bits, unsigned digits, uint32_t normal,
+                                      uint32_t largest, float unit, uint32_t saturated)
 {
     uint32_t sign = bits >> 24 & 0x80, drop = 23 - digits, magnitude = bits & 0x7fffffffu;
     /* The sum rounds at the unit of the subnormals. */
@@ -122,15 +125,17 @@ WEFT_DEVICE uint8_t weft_dev_fp8_bits(uint32_t bits, unsigned digits, uint32_t n
 
 WEFT_DEVICE uint8_t weft_dev_e4m3_f32(float x)
 {
-    return weft_dev_fp8_bits(weft_dev_bits_f32(x), 3, 0x3c800000u /* 2^-6 */, 0x43e00000u, 16384.0f, 0x7e);
+    return weft_dev_fp8_bits(weft_dev_bits_f32(x), 3, 0x3c800000u /* 2^-6 */, 0x43e00000u, 16384.0f,
+                             0x7e);
 }
 
 WEFT_DEVICE uint8_t weft_dev_e5m2_f32(float x)
 {
-    return weft_dev_fp8_bits(weft_dev_bits_f32(x), 2, 0x38800000u /* 2^-14 */, 0x47600000u, 128.0f, 0x7b);
+    return weft_dev_fp8_bits(weft_dev_bits_f32(x), 2, 0x38800000u /* 2^-14 */, 0x47600000u, 128.0f,
+                             0x7b);
 }
 
-/* ------------------------------------------------------------------------------------- any of them */
+/* ---------------------------------------------------------------------------------- any of them */
 
 WEFT_DEVICE int weft_dev_is_fp8(weft_type type)
 {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fence and quiet of device code. Where all peers have direct addresses both are fences of the memory
- * model; what carries operations to others (remote.h) is asked first. */
+/* Fence and quiet of device code. Where all peers have direct addresses both are fences of the
+ * memory model; what carries operations to others (remote.h) is asked first. */
 #ifndef WEFT_DEVICE_ORDER_H
 #define WEFT_DEVICE_ORDER_H
 
 #include <weft/device/remote.h>
 
 /* weft_{thread,warp,block}_fence()
- *     Puts, atomics and signals of the calling threads before it reach each PE before those after it.
- * weft_{thread,warp,block}_quiet()
- *     They are complete and visible to every PE.
+ *     Puts, atomics and signals of the calling threads before it reach each PE before those after
+ * it. weft_{thread,warp,block}_quiet() They are complete and visible to every PE.
  *
  * In the scopes warp and block the threads meet, and then each of them fences: the memory model
  * gives a thread that stores a flag afterwards nothing by another thread's fence (PTX ISA, "Release

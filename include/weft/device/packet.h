@@ -9,8 +9,8 @@
  *
  * The buffer is symmetric, 16-byte aligned, weft_packet_bytes(n) long, zeroed before its first use
  * (WEFT_ALLOC_ZERO). Numbers begin with 1 and must differ from the one before in the same buffer. A
- * packet may be put when the receiver has taken the one before from that buffer: two buffers used in
- * turn are enough for an exchange in which each side answers. */
+ * packet may be put when the receiver has taken the one before from that buffer: two buffers used
+ * in turn are enough for an exchange in which each side answers. */
 #ifndef WEFT_DEVICE_PACKET_H
 #define WEFT_DEVICE_PACKET_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a packet is on the wire, and its loads and stores: 16 bytes that hold 8 bytes of payload, each half of
- * them beside the number of the packet. A store of 8 bytes is never torn, so a half whose number is right has
- * the right payload, whatever the order of arrival. Knows nothing of PEs, teams and waiting: see packet.h, and
- * the library's own collectives. */
+/* What a packet is on the wire, and its loads and stores: 16 bytes that hold 8 bytes of payload,
+ * each half of them beside the number of the packet. A store of 8 bytes is never torn, so a half
+ * whose number is right has the right payload, whatever the order of arrival. Knows nothing of PEs,
+ * teams and waiting: see packet.h, and the library's own collectives. */
 #ifndef WEFT_DEVICE_PACKET_UNIT_H
 #define WEFT_DEVICE_PACKET_UNIT_H
 

@@ -3,17 +3,18 @@
  * through rings (struct weft_dev_ring), which carry them out over the path that the host has
  * chosen. Many device threads write a ring, one host thread reads it.
  *
- * What is given for one PE goes into one ring, whoever gives it (struct weft_dev_peer): so whatever order
- * there is toward a PE does not depend on how many rings there are. Fence and quiet go into each ring that
- * was used since the last one.
+ * What is given for one PE goes into one ring, whoever gives it (struct weft_dev_peer): so whatever
+ * order there is toward a PE does not depend on how many rings there are. Fence and quiet go into
+ * each ring that was used since the last one.
  *
  * A thread takes a ticket, waits while the ring is full, and writes the descriptor of its request.
- * The host carries the tickets of a ring out in their order and tells two counts: of those it has carried out
- * (their sources are free, their gets have arrived) and of those that are complete at every PE. Fence
- * and quiet are descriptors of their own; quiet then waits for the second count. A value from before
- * comes back in the ticket's place for results, which the device polls. Neighbouring single values that lanes of a warp give
- * together go as one request (run.h): each lane writes its own into a place of the ring for them, which
- * is used again when the ticket has been carried out.
+ * The host carries the tickets of a ring out in their order and tells two counts: of those it has
+ * carried out (their sources are free, their gets have arrived) and of those that are complete at
+ * every PE. Fence and quiet are descriptors of their own; quiet then waits for the second count. A
+ * value from before comes back in the ticket's place for results, which the device polls.
+ * Neighbouring single values that lanes of a warp give together go as one request (run.h): each
+ * lane writes its own into a place of the ring for them, which is used again when the ticket has
+ * been carried out.
  *
  * Local sides are memory that the host reaches: remote.h sees to it. */
 #ifndef WEFT_DEVICE_PROXY_H
@@ -24,13 +25,14 @@
 #include <weft/device/wait.h>
 
 /* What follows is out of line, in functions that call little and keep what they have in memory: the
- * compiler gives every kernel the registers that the longest chain of calls below it needs, also one that
- * never gets here. What a request takes from memory it takes before the first load that acquires: those
- * behind it go past the L1 cache. */
+ * compiler gives every kernel the registers that the longest chain of calls below it needs, also
+ * one that never gets here. What a request takes from memory it takes before the first load that
+ * acquires: those behind it go past the L1 cache. */
 
 /* ------------------------------------------------------------------------------------- waits */
 
-/* A wait for memory that the host or another thread writes: in memory, so that a call keeps nothing. */
+/* A wait for memory that the host or another thread writes: in memory, so that a call keeps
+ * nothing. */
 struct weft_dev_ring_wait {
     const uint64_t *at;
     uint64_t target; /* at least; of a result the number in the upper halves of both words */
@@ -51,8 +53,8 @@ enum weft_dev_ring_awaited {
     WEFT_DEV_RING_RESULT, /* a value from before */
 };
 
-/* Where the device notes what it has seen of a count of the host, with the word by which threads take turns
- * behind it; NULL for what is no such count. */
+/* Where the device notes what it has seen of a count of the host, with the word by which threads
+ * take turns behind it; NULL for what is no such count. */
 WEFT_DEVICE uint64_t *weft_dev_ring_note(const uint64_t *count)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
@@ -63,10 +65,10 @@ WEFT_DEVICE uint64_t *weft_dev_ring_note(const uint64_t *count)
            (at % WEFT_DEV_RING_APART ? WEFT_DEV_RING_DONE : WEFT_DEV_RING_KNOWN);
 }
 
-/* Looks that many times at what is waited for. A count of the host is noted for those who come next, so that
- * of all the tickets that use the places once, few look. A slower thread may overwrite a note by an older
- * one; then one more look is taken, nothing else. Release: who finds the note sees what the count stands for;
- * pairs with the fence of weft_dev_ring_bounce(), too. */
+/* Looks that many times at what is waited for. A count of the host is noted for those who come
+ * next, so that of all the tickets that use the places once, few look. A slower thread may
+ * overwrite a note by an older one; then one more look is taken, nothing else. Release: who finds
+ * the note sees what the count stands for; pairs with the fence of weft_dev_ring_bounce(), too. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_look(const struct weft_dev_ring_wait *w, uint64_t *note,
                                                  int polls)
 {
@@ -82,10 +84,11 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_look(const struct weft_dev_ring_wait
     return seen;
 }
 
-/* Of those who wait for the same count, one at a time looks into memory of the host, and the others at its
- * note (WEFT_DEV_HOST_IN_TURN): where several multiprocessors poll a line of the host, copies to the host by
- * the same GPU's copy engine take the longer, on an H200 7 us with one of them, 17 with four, 257 with 64.
- * Acquire: pairs with the note's release. What is no count of the host is polled by each who waits for it. */
+/* Of those who wait for the same count, one at a time looks into memory of the host, and the others
+ * at its note (WEFT_DEV_HOST_IN_TURN): where several multiprocessors poll a line of the host,
+ * copies to the host by the same GPU's copy engine take the longer, on an H200 7 us with one of
+ * them, 17 with four, 257 with 64. Acquire: pairs with the note's release. What is no count of the
+ * host is polled by each who waits for it. */
 WEFT_DEVICE_NOINLINE int weft_dev_ring_poll(struct weft_dev_ring_wait *w)
 {
     uint64_t *note = weft_dev_ring_note(w->at), seen = 0;
@@ -129,8 +132,8 @@ WEFT_DEVICE int weft_dev_ring_poll_for(struct weft_dev_ring_wait *w,
     return what == WEFT_DEV_RING_RESULT ? weft_dev_ring_poll_result(w) : weft_dev_ring_poll(w);
 }
 
-/* Waits until *at is at least `target`, or is the result of that number; 0 when the wait runs out, which
- * is on record, and the job fails. */
+/* Waits until *at is at least `target`, or is the result of that number; 0 when the wait runs out,
+ * which is on record, and the job fails. */
 WEFT_DEVICE int weft_dev_ring_await(struct weft_dev_ring_wait *w, const struct weft_dev_request *r,
                                     const uint64_t *at, uint64_t target,
                                     enum weft_dev_ring_awaited what)
@@ -161,8 +164,8 @@ WEFT_DEVICE int weft_dev_ring_await(struct weft_dev_ring_wait *w, const struct w
 
 /* ------------------------------------------------------------------------------------- words */
 
-/* The first half of a request's words: proxy_read() of the host knows which are which. `flags` are of
- * enum weft_dev_ring_flag. */
+/* The first half of a request's words: proxy_read() of the host knows which are which. `flags` are
+ * of enum weft_dev_ring_flag. */
 struct weft_dev_ring_words {
     uint64_t word[WEFT_DEV_RING_WORDS / 2];
 };
@@ -235,14 +238,15 @@ WEFT_DEVICE uint64_t *weft_dev_ring_own(uint32_t of)
     return weft_dev_state.ring.head + of * WEFT_DEV_RING_APART;
 }
 
-/* A ticket of ring `of`; *room: none of the `places` (at most as many as there are slots) that it takes in turn is in
- * use, as far as is known. All that it waits for is in the device's own memory.
+/* A ticket of ring `of`; *room: none of the `places` (at most as many as there are slots) that it
+ * takes in turn is in use, as far as is known. All that it waits for is in the device's own memory.
  *
  * What is known is read first, so that both are under way at once; it may be older than the ticket,
- * which errs to the safe side. It is relaxed: the words are stored only if the place is free, and no
- * target stores before the load that decides on it; the host, which has released the place, has read
- * it. The host reads a `source` behind the words, so what this thread knows of it is made visible before
- * them, while the ticket is on its way. Pairs with the acquiring loads of arrived() of the host. */
+ * which errs to the safe side. It is relaxed: the words are stored only if the place is free, and
+ * no target stores before the load that decides on it; the host, which has released the place, has
+ * read it. The host reads a `source` behind the words, so what this thread knows of it is made
+ * visible before them, while the ticket is on its way. Pairs with the acquiring loads of arrived()
+ * of the host. */
 WEFT_DEVICE uint64_t weft_dev_ring_ticket(uint32_t of, int source, uint64_t places, int *room)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
@@ -261,12 +265,13 @@ WEFT_DEVICE const uint64_t *weft_dev_ring_released(uint32_t of)
     return weft_dev_state.ring.released + of * WEFT_DEV_RING_APART;
 }
 
-/* The thread whose ticket had the place for results before may be late to read: its ticket is released,
- * its value is not taken. Each counts when it begins, with room for its words, and when it has read. An
- * odd count: the one before reads; then r->n is the count that it makes, and 0 is returned.
+/* The thread whose ticket had the place for results before may be late to read: its ticket is
+ * released, its value is not taken. Each counts when it begins, with room for its words, and when
+ * it has read. An odd count: the one before reads; then r->n is the count that it makes, and 0 is
+ * returned.
  *
- * Relaxed: the words of a request, upon which the host writes the place, are stored only when this has
- * come back, and who has the place next begins when the host has released them. */
+ * Relaxed: the words of a request, upon which the host writes the place, are stored only when this
+ * has come back, and who has the place next begins when the host has released them. */
 WEFT_DEVICE int weft_dev_ring_reads(struct weft_dev_request *r, uint64_t ticket)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
@@ -284,7 +289,8 @@ WEFT_DEVICE uint64_t weft_dev_ring_places(uint32_t flags)
     return flags & WEFT_DEV_RING_BOUNCED ? weft_dev_state.ring.bounces : weft_dev_state.ring.slots;
 }
 
-/* Takes a ticket of ring r->queue, and writes the request but for a run, whose values are not there yet. */
+/* Takes a ticket of ring r->queue, and writes the request but for a run, whose values are not there
+ * yet. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_give(struct weft_dev_request *r, uint32_t flags)
 {
     struct weft_dev_ring_words w = weft_dev_ring_words_of(r, flags);
@@ -337,10 +343,10 @@ WEFT_DEVICE void weft_dev_ring_value(char *to, const struct weft_dev_request *r)
         weft_dev_store_u8((uint8_t *)to, (uint8_t)r->value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
 }
 
-/* Each lane of a run writes its value into the place of the leader's ticket, and the leader's request
- * becomes that of all. The first fence and sync: a place is written after the host has read from it
- * what it held before, which whoever wrote `known` has seen. The second pair: the host, which acquires
- * the descriptor behind them, reads what all lanes wrote. */
+/* Each lane of a run writes its value into the place of the leader's ticket, and the leader's
+ * request becomes that of all. The first fence and sync: a place is written after the host has read
+ * from it what it held before, which whoever wrote `known` has seen. The second pair: the host,
+ * which acquires the descriptor behind them, reads what all lanes wrote. */
 WEFT_DEVICE_NOINLINE void weft_dev_ring_bounce(struct weft_dev_request *r,
                                                const struct weft_dev_run *run, uint64_t ticket)
 {
@@ -364,9 +370,9 @@ WEFT_DEVICE_NOINLINE void weft_dev_ring_bounce(struct weft_dev_request *r,
 
 /* ----------------------------------------------------------------------------- as a carrier */
 
-/* Called by one thread for its scope. Gives the operation to the host, and waits as long as its kind
- * demands: for the value from before, or until it is carried out, or not at all. Of single values of
- * lanes that have the same place one is enough: nobody can say which came last. */
+/* Called by one thread for its scope. Gives the operation to the host, and waits as long as its
+ * kind demands: for the value from before, or until it is carried out, or not at all. Of single
+ * values of lanes that have the same place one is enough: nobody can say which came last. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
@@ -411,9 +417,9 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
     return w.value;
 }
 
-/* Into ring r->queue. A fence or quiet right behind another of its kind would do nothing more and is left
- * out, so that of the threads of a block few write one. r->n: where its `head` stood before; 0 when nothing
- * is to be waited for. */
+/* Into ring r->queue. A fence or quiet right behind another of its kind would do nothing more and
+ * is left out, so that of the threads of a block few write one. r->n: where its `head` stood
+ * before; 0 when nothing is to be waited for. */
 WEFT_DEVICE void weft_dev_ring_order(struct weft_dev_ring_wait *w, struct weft_dev_request *r)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
@@ -435,7 +441,8 @@ WEFT_DEVICE void weft_dev_ring_order(struct weft_dev_ring_wait *w, struct weft_d
 }
 
 /* In all rings before it waits for any. The fence of a quiet stands between what came before, and
- * what comes behind the acquiring loads of the counts; it is on its way while the host is at work. */
+ * what comes behind the acquiring loads of the counts; it is on its way while the host is at
+ * work. */
 WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
 {
     struct weft_dev_ring_wait w;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How reductions of device code are done, once it is known what is asked for (reduce.h): by slices, by packets to all or to a
- * root, and piece by piece over other paths. All combine in the order of the team.
+/* How reductions of device code are done, once it is known what is asked for (reduce.h): by slices,
+ * by packets to all or to a root, and piece by piece over other paths. All combine in the order of
+ * the team.
  *
- * Who combines the elements of a weighted sum needs the factors of all, since those of 16 and 8 bits are multiplied in
- * binary32, which no way carries. By packets the factor travels in front of the elements, in the same trip; for slices and
- * pieces the members tell each other their factors first (room.h). */
+ * Who combines the elements of a weighted sum needs the factors of all, since those of 16 and 8
+ * bits are multiplied in binary32, which no way carries. By packets the factor travels in front of
+ * the elements, in the same trip; for slices and pieces the members tell each other their factors
+ * first (room.h). */
 #ifndef WEFT_DEVICE_REDUCE_WAYS_H
 #define WEFT_DEVICE_REDUCE_WAYS_H
 
@@ -143,8 +145,8 @@ WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, struc
     }
 }
 
-/* The host's operations but the average, on types of more than 16 bits; on those of 16 bits, which take more
- * registers; and the rest. Functions of their own, so that none is slower for another. */
+/* The host's operations but the average, on types of more than 16 bits; on those of 16 bits, which
+ * take more registers; and the rest. Functions of their own, so that none is slower for another. */
 WEFT_DEVICE_NOINLINE void weft_dev_reduce_vectors(const struct weft_dev_reduction *r,
                                                   uint64_t begin, uint64_t end)
 {
@@ -216,7 +218,8 @@ WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint6
     }
 }
 
-/* The bytes of the result that this member combines; from here on the sources begin where that result does. */
+/* The bytes of the result that this member combines; from here on the sources begin where that
+ * result does. */
 WEFT_DEVICE void weft_dev_reduce_part(struct weft_dev_reduction *r, uint64_t *begin, uint64_t *end)
 {
     uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me, slice = r->bytes;
@@ -258,13 +261,14 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices_plain(struct weft_dev_reduction 
  * One shot: each member stores its source into its slot of the packet room at every other (for
  * reducescatter that member's part of it), or at the root alone, and who receives combines what it
  * finds in its own slots. A packet carries its number, so there is neither fence nor sync: one trip
- * over the link, for which only those wait that receive. 2 x (n - 1) x bytes leave each member, to a
- * root 2 x bytes, and 16 more to each receiver in a weighted sum. See room.h for the slots. */
+ * over the link, for which only those wait that receive. 2 x (n - 1) x bytes leave each member, to
+ * a root 2 x bytes, and 16 more to each receiver in a weighted sum. See room.h for the slots. */
 
 /* In front of the elements of a weighted sum stands the sender's factor, in one unit's place. */
 enum { WEFT_DEV_FACTOR_WIRE = 32, WEFT_DEV_FACTOR_PAYLOAD = 16 };
 
-/* Whether a reduction of `bytes` goes by packets, where the members reach each other by load and store. */
+/* Whether a reduction of `bytes` goes by packets, where the members reach each other by load and
+ * store. */
 WEFT_DEVICE int weft_dev_reduce_is_small(int team, size_t bytes, int weighted)
 {
     size_t most = weft_dev_room_payload(team), factor = weighted ? WEFT_DEV_FACTOR_PAYLOAD : 0;
@@ -346,8 +350,8 @@ WEFT_DEVICE struct weft_dev_taken weft_dev_taken_load(const char *slot, const ch
     return t;
 }
 
-/* The unit of another member, and how its elements are combined; *status tells of a wait that ran out. The loads of its
- * packets are under way together. */
+/* The unit of another member, and how its elements are combined; *status tells of a wait that ran
+ * out. The loads of its packets are under way together. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_take(const struct weft_dev_reduction *r,
                                                        const char *slot, uint32_t unit, int member,
                                                        struct weft_dev_how *h, int *status)
@@ -400,8 +404,9 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_red
     return weft_dev_wide_end(h, &wide);
 }
 
-/* Threads that have units to send and to combine: all, or of a block that has few the first warp. The others know nothing of
- * the round: they may come so late that the first thread has raised the count already. */
+/* Threads that have units to send and to combine: all, or of a block that has few the first warp.
+ * The others know nothing of the round: they may come so late that the first thread has raised the
+ * count already. */
 WEFT_DEVICE unsigned weft_dev_round_threads(const struct weft_dev_group *g, size_t bytes)
 {
     int few = g->scope == WEFT_DEV_BLOCK && bytes <= 16 * WEFT_WARP_LANES;
@@ -417,8 +422,8 @@ WEFT_DEVICE void weft_dev_round_sync(const struct weft_dev_group *g, unsigned ac
         weft_dev_sync_warp(weft_dev_warp_mask());
 }
 
-/* What this thread has of the round. It sends and combines the same units, so that dst may be src. A root sends nothing
- * but what renews slots. */
+/* What this thread has of the round. It sends and combines the same units, so that dst may be src.
+ * A root sends nothing but what renews slots. */
 WEFT_DEVICE int weft_dev_reduce_round(struct weft_dev_reduction *r, struct weft_dev_how h,
                                       unsigned active, int rooted, uint64_t before)
 {
@@ -440,9 +445,10 @@ WEFT_DEVICE int weft_dev_reduce_round(struct weft_dev_reduction *r, struct weft_
     return status;
 }
 
-/* The root tells the others when none of its threads reads the slots of the round any more, for which they wait in a later
- * one (room.h); by relaxed stores, since what its threads have loaded they have used. In front of the sync that ends the call,
- * behind which any thread may set these flags in a further one. */
+/* The root tells the others when none of its threads reads the slots of the round any more, for
+ * which they wait in a later one (room.h); by relaxed stores, since what its threads have loaded
+ * they have used. In front of the sync that ends the call, behind which any thread may set these
+ * flags in a further one. */
 WEFT_DEVICE void weft_dev_rooted_tell(const struct weft_dev_reduction *r, unsigned active,
                                       uint64_t flag)
 {
@@ -481,8 +487,8 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct wef
 /* ----------------------------------------------------------------------------------- carried
  *
  * Slices for a team with members that do not reach each other by load and store. Such a team sends
- * no packets of elements: each member fetches its slice of all sources into its own slot of its own room, piece
- * by piece, combines them, and puts the result into all destinations. */
+ * no packets of elements: each member fetches its slice of all sources into its own slot of its own
+ * room, piece by piece, combines them, and puts the result into all destinations. */
 /* begin: `into` takes the elements of `with`. */
 WEFT_DEVICE_NOINLINE void weft_dev_combine_range(int scope, char *into, const char *with,
                                                  uint64_t bytes, struct weft_dev_how h, int begin)

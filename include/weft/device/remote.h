@@ -5,17 +5,18 @@
  *     otherwise        one thread of its scope calls weft_dev_remote()
  *
  * and this file gives the request to what carries operations to that peer (WEFT_DEV_CARRIERS in
- * state.h: a proxy's ring, queues of a NIC), or, where nothing does, says so in a record. It knows no
- * carrier but by that list, and nothing of how requests travel.
+ * state.h: a proxy's ring, queues of a NIC), or, where nothing does, says so in a record. It knows
+ * no carrier but by that list, and nothing of how requests travel.
  *
- * A carrier gets requests whose address is in a segment and whose PE exists, and whose local side is
- * memory of the device or the host: what only a thread or a block sees (shared memory, a stack) is given
- * to it word by word. The payload of a packet of 8 bytes is in `compare`, without a local side. The
- * request is the carrier's to change. It returns when an operation of that kind may return: with the
- * source of a put reusable and the result of a get or of a fetching atomic there, unless nbi. Its
- * order(quiet) is called by every thread that fences (quiet = 0: what this thread gave it before
- * reaches each PE before what it gives later) or quiets (quiet = 1: it is complete, and what the thread
- * did without a carrier is behind a sequentially consistent fence of the system). */
+ * A carrier gets requests whose address is in a segment and whose PE exists, and whose local side
+ * is memory of the device or the host: what only a thread or a block sees (shared memory, a stack)
+ * is given to it word by word. The payload of a packet of 8 bytes is in `compare`, without a local
+ * side. The request is the carrier's to change. It returns when an operation of that kind may
+ * return: with the source of a put reusable and the result of a get or of a fetching atomic there,
+ * unless nbi. Its order(quiet) is called by every thread that fences (quiet = 0: what this thread
+ * gave it before reaches each PE before what it gives later) or quiets (quiet = 1: it is complete,
+ * and what the thread did without a carrier is behind a sequentially consistent fence of the
+ * system). */
 #ifndef WEFT_DEVICE_REMOTE_H
 #define WEFT_DEVICE_REMOTE_H
 
@@ -34,8 +35,8 @@ struct weft_dev_request {
     uint64_t n;            /* iput, iget: elements, at strides in elements */
     int64_t remote_stride, local_stride;
     int32_t what; /* ATOMIC: enum weft_dev_atomic; SIGNAL, PUT_SIGNAL: weft_signal_op */
-    /* 1: may return before it is complete, which the next quiet completes. Of an atomic: its result is
-     * not wanted. */
+    /* 1: may return before it is complete, which the next quiet completes. Of an atomic: its result
+     * is not wanted. */
     int32_t nbi;
     uint32_t queue; /* for the carrier: which of its queues the request goes into */
 };
@@ -70,8 +71,8 @@ WEFT_DEVICE uint64_t weft_dev_request_extent(const struct weft_dev_request *r)
     return r->operation == WEFT_DEV_OP_PUT_PACKET ? (r->bytes + 7) / 8 * 16 : r->bytes;
 }
 
-/* Why device code cannot do it by itself: WEFT_ERR_NO_PATH when there is no direct address, else what is
- * wrong, WEFT_ERR_PE, _ADDRESS or _RANGE; and at which address. */
+/* Why device code cannot do it by itself: WEFT_ERR_NO_PATH when there is no direct address, else
+ * what is wrong, WEFT_ERR_PE, _ADDRESS or _RANGE; and at which address. */
 WEFT_DEVICE_NOINLINE int weft_dev_request_fault(const struct weft_dev_request *r, const void **at)
 {
     uint64_t bytes = weft_dev_request_extent(r), offset;
@@ -107,8 +108,8 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_request_refuse(const struct weft_dev_requ
     return 0;
 }
 
-/* Whether `bytes` at `symmetric` are in the heap, and PE pe has no direct address of its own: most of what comes here
- * is so, and needs no longer look. */
+/* Whether `bytes` at `symmetric` are in the heap, and PE pe has no direct address of its own: most
+ * of what comes here is so, and needs no longer look. */
 WEFT_DEVICE int weft_dev_is_far(const void *symmetric, uint64_t bytes, int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
@@ -120,8 +121,8 @@ WEFT_DEVICE int weft_dev_is_far(const void *symmetric, uint64_t bytes, int pe)
 }
 
 /* Called by one thread for its scope. The value from before, of operations that fetch; 0 when it
- * cannot be done, which is on record. Inline, as is what gives it to the carrier: each function that the
- * carrier's are called through costs every kernel registers. */
+ * cannot be done, which is on record. Inline, as is what gives it to the carrier: each function
+ * that the carrier's are called through costs every kernel registers. */
 WEFT_DEVICE uint64_t weft_dev_remote(struct weft_dev_request *request)
 {
     const void *at = request->symmetric;
@@ -227,8 +228,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_get_words(char *dst, const char *src, 
     }
 }
 
-/* Whether a carrier takes operations there. 0 too when PE or address are wrong: weft_dev_remote() tells
- * of that. */
+/* Whether a carrier takes operations there. 0 too when PE or address are wrong: weft_dev_remote()
+ * tells of that. */
 WEFT_DEVICE int weft_dev_is_carried(const void *symmetric, uint64_t bytes, int pe)
 {
     int segment;
@@ -246,8 +247,8 @@ WEFT_DEVICE int weft_dev_remote_by_words(const void *symmetric, uint64_t bytes, 
 
 /* ------------------------------------------------------------------------- puts and gets */
 
-/* A put or get of bytes in one piece. What fits a word is put as a value: its source is free at once,
- * and neighbours in the warp may go with it. */
+/* A put or get of bytes in one piece. What fits a word is put as a value: its source is free at
+ * once, and neighbours in the warp may go with it. */
 WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmetric, void *local,
                                                uint64_t bytes, int pe, int nbi)
 {
@@ -333,7 +334,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_strided(int operation, const void *sym
 }
 
 /* Fence and quiet of what was carried: every fence and quiet calls it first. Costs nothing where
- * there are no carriers, a test where no peer has one. 1: a carrier has quieted, and fenced with it. */
+ * there are no carriers, a test where no peer has one. 1: a carrier has quieted, and fenced with
+ * it. */
 WEFT_DEVICE int weft_dev_remote_order(int quiet)
 {
     if (WEFT_DEV_CARRIER_END <= WEFT_DEV_CARRIER_NONE + 1 ||

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Put, get and signals of device code.
  *
- * The destination of a put and the source of a get are symmetric addresses, or, where pe is this PE,
- * any address that the device reaches; the other side is any memory of this PE; sizes are bytes.
- * Nothing is returned: an operation that cannot be done (a peer's address in no segment, no such
- * PE, no path: remote.h) does nothing, leaves a record with its address, and makes the job fail at
- * the host's next call.
+ * The destination of a put and the source of a get are symmetric addresses, or, where pe is this
+ * PE, any address that the device reaches; the other side is any memory of this PE; sizes are
+ * bytes. Nothing is returned: an operation that cannot be done (a peer's address in no segment, no
+ * such PE, no path: remote.h) does nothing, leaves a record with its address, and makes the job
+ * fail at the host's next call.
  *
- * In the scopes warp and block all threads call with the same arguments. What another thread wrote to
- * a source must have been synchronised before (weft_dev_sync_block()). Blocking forms end with a
- * sync of the scope; _nbi forms do not meet at all: source and destination are the library's until a
- * quiet of the scope, or until a sync of the scope and a quiet by one of its threads. */
+ * In the scopes warp and block all threads call with the same arguments. What another thread wrote
+ * to a source must have been synchronised before (weft_dev_sync_block()). Blocking forms end with a
+ * sync of the scope; _nbi forms do not meet at all: source and destination are the library's until
+ * a quiet of the scope, or until a sync of the scope and a quiet by one of its threads. */
 #ifndef WEFT_DEVICE_RMA_H
 #define WEFT_DEVICE_RMA_H
 
@@ -22,14 +22,14 @@
  * void weft_thread_p8(void *dst, uint8_t value, int pe), _p16, _p32, _p64, _p_f32, _p_f64
  * uint8_t weft_thread_g8(const void *src, int pe), _g16, _g32, _g64, _g_f32, _g_f64
  *     One store, one load of that width, so that a reader never sees a part; aligned to the width.
- *     g reads the peer's memory itself at each call, past the L1 cache, so that a loop of g sees what
- *     the peer has stored meanwhile. It gives 0 when it cannot be done.
- * uint8_t weft_thread_g8_cached(const void *src, int pe), _g16, _g32, _g64
- *     For memory that nobody writes while the kernel runs: a plain load, which the L1 cache may serve
- *     and the compiler may move or make once for several. Repeated and neighbouring reads cost a
- *     fraction of g's. What was written before the kernel began (in stream order, or before a barrier
- *     of the hosts) is seen; what is written while it runs may be seen, or not.
- */
+ *     g reads the peer's memory itself at each call, past the L1 cache, so that a loop of g sees
+ * what the peer has stored meanwhile. It gives 0 when it cannot be done. uint8_t
+ * weft_thread_g8_cached(const void *src, int pe), _g16, _g32, _g64 For memory that nobody writes
+ * while the kernel runs: a plain load, which the L1 cache may serve and the compiler may move or
+ * make once for several. Repeated and neighbouring reads cost a fraction of g's. What was written
+ * before the kernel began (in stream order, or before a barrier of the hosts) is seen; what is
+ * written while it runs may be seen, or
+ * not. */
 
 /* p of an address that weft_dev_in_window() does not cover. */
 WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned bytes, int pe)
@@ -291,8 +291,8 @@ WEFT_DEVICE uint64_t weft_thread_signal_fetch(const uint64_t *signal)
 
 /* The sync orders the stores of all threads before the first one's fence, and that fence, being
  * cumulative, before the signal: one fence of the system instead of one per thread. Litmus test
- * put_signal. It also frees the source, so the nbi form is the same but for what a carrier takes: that returns when
- * data and signal are given (finding A6). */
+ * put_signal. It also frees the source, so the nbi form is the same but for what a carrier takes:
+ * that returns when data and signal are given (finding A6). */
 WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size_t bytes,
                                      uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
                                      int nbi)

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The packet room of a team (state.h): its slots, the numbers of its rounds, and waiting for a packet in it; and the round in
- * which members tell each other two words each, by which they also compare their calls in checking mode. Knows nothing of what packets carry otherwise; reduce.h sends its elements in
- * them.
+/* The packet room of a team (state.h): its slots, the numbers of its rounds, and waiting for a
+ * packet in it; and the round in which members tell each other two words each, by which they also
+ * compare their calls in checking mode. Knows nothing of what packets carry otherwise; reduce.h
+ * sends its elements in them.
  *
- * A packet carries its number, so there is neither fence nor sync: one trip over the link. The room has two sets of slots,
- * used in turn, and who sends in round r has to know that nobody still reads what stands in this set, of round r - 2 or
- * before. In most rounds all send to all; in some (reduce_to) all send to one, the root, and nobody else waits for anything.
+ * A packet carries its number, so there is neither fence nor sync: one trip over the link. The room
+ * has two sets of slots, used in turn, and who sends in round r has to know that nobody still reads
+ * what stands in this set, of round r - 2 or before. In most rounds all send to all; in some
+ * (reduce_to) all send to one, the root, and nobody else waits for anything.
  *
- *   Round r - 1 was to all: this member has had a packet of it from every other, sent when all threads of that one had ended
- *     round r - 2. So it is, too, where round r - 1 was to this member.
- *   Rounds r - 1 and r - 2 were to one each: of r - 2 its root alone has read anything. It sets a flag at the others when all
- *     of its threads have ended that round, and this member waits for the flag. The root had heard from all by then, packets
- *     that were sent when their senders had ended round r - 3: so nobody reads an older one of this set.
- *   Round r - 1 was to one, r - 2 to all: the flag of the root of r - 1 says that it has heard from all in r - 1, so that all
- *     have ended r - 2. This member waits for that.
+ *   Round r - 1 was to all: this member has had a packet of it from every other, sent when all
+ * threads of that one had ended round r - 2. So it is, too, where round r - 1 was to this member.
+ *   Rounds r - 1 and r - 2 were to one each: of r - 2 its root alone has read anything. It sets a
+ * flag at the others when all of its threads have ended that round, and this member waits for the
+ * flag. The root had heard from all by then, packets that were sent when their senders had ended
+ * round r - 3: so nobody reads an older one of this set. Round r - 1 was to one, r - 2 to all: the
+ * flag of the root of r - 1 says that it has heard from all in r - 1, so that all have ended r - 2.
+ * This member waits for that.
  *
- * So a root is two rounds late at most, and who sends on and on to one root waits for a flag that was set a round ago. What is
- * to be awaited is noted when a round to one ends (weft_dev_rooted_end()), which is all that such rounds cost others: one
- * comparison. The flags are those of data collectives, whose numbers only grow. Litmus tests reduce and rooted;
+ * So a root is two rounds late at most, and who sends on and on to one root waits for a flag that
+ * was set a round ago. What is to be awaited is noted when a round to one ends
+ * (weft_dev_rooted_end()), which is all that such rounds cost others: one comparison. The flags are
+ * those of data collectives, whose numbers only grow. Litmus tests reduce and rooted;
  * tests/model/room.pml.
  *
- * The own slot of the own room nobody sends to: what a team over other paths combines stands there. */
+ * The own slot of the own room nobody sends to: what a team over other paths combines stands
+ * there. */
 #ifndef WEFT_DEVICE_ROOM_H
 #define WEFT_DEVICE_ROOM_H
 
@@ -68,7 +73,8 @@ WEFT_DEVICE char *weft_dev_room_slot(const struct weft_dev_room *room, int membe
 }
 
 /* Whether this round sends whole slots. Numbers come again after 2^30 rounds, and a packet that has
- * not been written since would look new; so two rounds, one for each set, of every 2^29 write all. */
+ * not been written since would look new; so two rounds, one for each set, of every 2^29 write
+ * all. */
 WEFT_DEVICE int weft_dev_renews(uint64_t round)
 {
     return (round & WEFT_DEV_RENEW_MASK) < 2;
@@ -97,7 +103,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_slot_wait(int operation, int team, int member,
     return status;
 }
 
-/* Before this member sends in round `number`, which is behind one to a root. Out of line, as weft_dev_slot_wait(). */
+/* Before this member sends in round `number`, which is behind one to a root. Out of line, as
+ * weft_dev_slot_wait(). */
 WEFT_DEVICE_NOINLINE int weft_dev_owed_wait(int operation, int team, uint64_t number)
 {
     struct weft_dev_group g;
@@ -123,9 +130,10 @@ WEFT_DEVICE void weft_dev_owe(struct weft_dev_area *own, uint64_t round, uint64_
     weft_dev_store_u64(&own->owed_by[round & 1], (uint64_t)by, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* By one thread, when the others that know of the round have read the area: round g->number was to `root`, which sets its
- * flag to `flag` when it has ended it. What is owed to the round after the next; to the next one, the same where the round
- * before was to all, else what is noted. A root has heard from all, and waits for nothing. */
+/* By one thread, when the others that know of the round have read the area: round g->number was to
+ * `root`, which sets its flag to `flag` when it has ended it. What is owed to the round after the
+ * next; to the next one, the same where the round before was to all, else what is noted. A root has
+ * heard from all, and waits for nothing. */
 WEFT_DEVICE void weft_dev_rooted_end(const struct weft_dev_group *g, struct weft_dev_area *own,
                                      int root, uint64_t flag)
 {
@@ -146,8 +154,8 @@ WEFT_DEVICE int weft_dev_team_all_direct(int team)
 
 /* ---------------------------------------------------------------------------------- telling
  *
- * Each member tells every other two words, which stay to be read until this PE begins another round of the team: sizes that
- * the others do not know, places for their blocks, factors. */
+ * Each member tells every other two words, which stay to be read until this PE begins another round
+ * of the team: sizes that the others do not know, places for their blocks, factors. */
 struct weft_dev_words {
     uint64_t word[2];           /* for all alike, unless `at`: */
     const uint64_t *at, *bytes; /* by member: at[i], and bytes[i], or 0 where these do not end */
@@ -168,8 +176,8 @@ WEFT_DEVICE uint64_t weft_dev_word_for(const struct weft_dev_words *words, int m
     return k == 0 ? at : at <= words->end && bytes <= words->end - at ? bytes : 0;
 }
 
-/* By one thread: packet k of the member's slot there. To one without direct address as two words, each of which carries the
- * number. */
+/* By one thread: packet k of the member's slot there. To one without direct address as two words,
+ * each of which carries the number. */
 WEFT_DEVICE void weft_dev_tell_to(const struct weft_dev_group *g, const struct weft_dev_room *room,
                                   int member, int k, uint64_t value)
 {
@@ -200,7 +208,8 @@ WEFT_DEVICE void weft_dev_tell_all(const struct weft_dev_group *g, const struct 
     }
 }
 
-/* Called by a scope, all members alike, with arguments that have been checked; returns when all others have told. */
+/* Called by a scope, all members alike, with arguments that have been checked; returns when all
+ * others have told. */
 WEFT_DEVICE_NOINLINE int weft_dev_tell(int scope, int team, int operation,
                                        struct weft_dev_words words)
 {
@@ -239,8 +248,8 @@ WEFT_DEVICE uint64_t weft_dev_told(const struct weft_dev_room *room, int member,
 
 /* --------------------------------------------------------------------------- checking mode
  *
- * Words are those of enum weft_dev_told (state.h), the first of which are as the kernels of streams have them, so that the
- * host tells of both alike. A round takes two of them. */
+ * Words are those of enum weft_dev_told (state.h), the first of which are as the kernels of streams
+ * have them, so that the host tells of both alike. A round takes two of them. */
 WEFT_DEVICE uint64_t weft_dev_kind_of(const struct weft_dev_asked *asked, int members)
 {
     return (uint64_t)(uint8_t)asked->operation | (uint64_t)(uint8_t)asked->type << 8 |
@@ -265,8 +274,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_refuse_asked(int team, const struct weft_dev_a
     return status;
 }
 
-/* Tells two words, which are `first` and `second` of enum weft_dev_told, and looks at all members': each thread does, so that
- * all have the same answer. What is wrong here is told to the others before it is on record. */
+/* Tells two words, which are `first` and `second` of enum weft_dev_told, and looks at all members':
+ * each thread does, so that all have the same answer. What is wrong here is told to the others
+ * before it is on record. */
 WEFT_DEVICE int weft_dev_compare_words(const struct weft_dev_group *g,
                                        const struct weft_dev_asked *asked,
                                        struct weft_dev_words own, int first, int second)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Neighbouring single values that lanes of a warp give at the same time: which of them stand next to
- * each other at one peer, so that a carrier can send them in one piece. Knows nothing of carriers.
+/* Neighbouring single values that lanes of a warp give at the same time: which of them stand next
+ * to each other at one peer, so that a carrier can send them in one piece. Knows nothing of
+ * carriers.
  *
- * Lanes that are here together (weft_dev_active_mask()) are taken in their order, those that are not
- * here are left out of it. A run goes on from one lane to the next when both have values of one size
- * for one PE and the next one's stands right behind it, or in the same place. */
+ * Lanes that are here together (weft_dev_active_mask()) are taken in their order, those that are
+ * not here are left out of it. A run goes on from one lane to the next when both have values of one
+ * size for one PE and the next one's stands right behind it, or in the same place. */
 #ifndef WEFT_DEVICE_RUN_H
 #define WEFT_DEVICE_RUN_H
 
@@ -23,8 +24,8 @@ struct weft_dev_run {
  * multiples of this. */
 enum { WEFT_DEV_RUN_PAGE = 4096 };
 
-/* Called by all lanes that are here together, which are `mask`. `bytes` is 1, 2, 4 or 8, and the address a
- * multiple. */
+/* Called by all lanes that are here together, which are `mask`. `bytes` is 1, 2, 4 or 8, and the
+ * address a multiple. */
 WEFT_DEVICE_NOINLINE void weft_dev_run_find(struct weft_dev_run *run, uint32_t mask,
                                             uint64_t address, unsigned bytes, int pe)
 {

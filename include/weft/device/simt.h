@@ -140,13 +140,13 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)    used again: evict first
  *   struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)    relaxed, system scope, in
  *   void weft_dev_store_vec16_relaxed(void *p, struct weft_dev_vec16 v) units of
- *   int  weft_dev_is_global(const void *p)   0: shared memory or a thread's own, out of the host's reach
- *   int  weft_dev_vec16_unit()      16 when a relaxed vec16 access is never torn, 8 when its
+ *   int  weft_dev_is_global(const void *p)   0: shared memory or a thread's own, out of the host's
+ * reach int  weft_dev_vec16_unit()      16 when a relaxed vec16 access is never torn, 8 when its
  *                                   halves are not
  *
- *   WEFT_DEV_HOST_IN_TURN           1: threads that wait for one word of the host look at it in turns, since
- *                                   many that poll it hold others up; 0: each looks for itself. On simt a
- *                                   turn is a write, and who writes does not wait: its CPU is not given away
+ *   WEFT_DEV_HOST_IN_TURN           1: threads that wait for one word of the host look at it in
+ * turns, since many that poll it hold others up; 0: each looks for itself. On simt a turn is a
+ * write, and who writes does not wait: its CPU is not given away
  *
  * Atomics return the value before.
  *   T weft_dev_atomic_add_{u32,u64,f32,f64}(T *p, T value, order, scope)
@@ -154,9 +154,8 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   T weft_dev_atomic_cas_{u32,u64}(T *p, T expected, T desired, order, scope)
  *   T weft_dev_atomic_{and,or,xor}_{u32,u64}(T *p, T value, order, scope)
  *   T weft_dev_atomic_{min,max}_{u32,u64,i32,i64}(T *p, T value, order, scope)
- *   uint64_t weft_dev_global_add_u64(p, value, order, scope)   the same as atomic_add of what is neither shared
- *                                                              memory nor a thread's own: fewer instructions
- *   void weft_dev_fence(order, scope)
+ *   uint64_t weft_dev_global_add_u64(p, value, order, scope)   the same as atomic_add of what is
+ * neither shared memory nor a thread's own: fewer instructions void weft_dev_fence(order, scope)
  *
  * Time
  *   uint64_t weft_dev_clock_ns()       ns of a clock that all SMs (simt: all threads) share. On a

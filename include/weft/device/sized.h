@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of device code over teams that move blocks of unlike sizes, or with gaps, in scopes thread, warp and block: collect,
- * alltoallv and alltoalls. See collective.h for teams, memory, statuses and the protocol; grid.h has the forms of several
- * blocks. */
+/* Collectives of device code over teams that move blocks of unlike sizes, or with gaps, in scopes
+ * thread, warp and block: collect, alltoallv and alltoalls. See collective.h for teams, memory,
+ * statuses and the protocol; grid.h has the forms of several blocks. */
 #ifndef WEFT_DEVICE_SIZED_H
 #define WEFT_DEVICE_SIZED_H
 
@@ -10,25 +10,26 @@
 #include <weft/device/room.h>
 
 /* int weft_{thread,warp,block}_collect(int team, void *dst, const void *src, size_t bytes)
- *     Each member's own `bytes`, which may be 0, joined in the order of the team at every member. src is the own place in
- *     dst, or does not overlap it. WEFT_ERR_RANGE, at all members: the blocks run past the end of the segment.
- * int weft_{thread,warp,block}_alltoallv(int team, void *dst, size_t room, const uint64_t *recv_bytes,
- *                                        const uint64_t *recv_at, const void *src,
- *                                        const uint64_t *send_bytes, const uint64_t *send_at)
- *     send_bytes[i] bytes at src + send_at[i] go to member i, which has room for recv_bytes[j] of member j at
- *     dst + recv_at[j]. Arrays of as many words as the team has members, in memory of this PE; no host looks at them. dst is
- *     the same symmetric address at every member, of `room` bytes here. A block that is larger than its receiver's room
- *     for it, or whose room runs past the receiver's `room`, is not stored: WEFT_ERR_RANGE at its sender, and the job fails.
- *     The own block may stand where it goes; else source and destination do not overlap.
- * int weft_{thread,warp,block}_alltoalls(int team, void *dst, const void *src, ptrdiff_t dst_stride,
+ *     Each member's own `bytes`, which may be 0, joined in the order of the team at every member.
+ * src is the own place in dst, or does not overlap it. WEFT_ERR_RANGE, at all members: the blocks
+ * run past the end of the segment. int weft_{thread,warp,block}_alltoallv(int team, void *dst,
+ * size_t room, const uint64_t *recv_bytes, const uint64_t *recv_at, const void *src, const uint64_t
+ * *send_bytes, const uint64_t *send_at) send_bytes[i] bytes at src + send_at[i] go to member i,
+ * which has room for recv_bytes[j] of member j at dst + recv_at[j]. Arrays of as many words as the
+ * team has members, in memory of this PE; no host looks at them. dst is the same symmetric address
+ * at every member, of `room` bytes here. A block that is larger than its receiver's room for it, or
+ * whose room runs past the receiver's `room`, is not stored: WEFT_ERR_RANGE at its sender, and the
+ * job fails. The own block may stand where it goes; else source and destination do not overlap. int
+ * weft_{thread,warp,block}_alltoalls(int team, void *dst, const void *src, ptrdiff_t dst_stride,
  *                                        ptrdiff_t src_stride, size_t element, size_t n)
- *     n elements of `element` bytes for each pair, dst_stride and src_stride elements apart, each at least 1, and so from
- *     one member's block to the next one's; what lies between them stays as it is. Any size and alignment of an element;
- *     quickest where it is of 4, 8 or 16 bytes and aligned to that. Source and destination do not overlap.
- *     WEFT_ERR_ARGUMENT: a stride or the element is less than 1.
+ *     n elements of `element` bytes for each pair, dst_stride and src_stride elements apart, each
+ * at least 1, and so from one member's block to the next one's; what lies between them stays as it
+ * is. Any size and alignment of an element; quickest where it is of 4, 8 or 16 bytes and aligned to
+ * that. Source and destination do not overlap. WEFT_ERR_ARGUMENT: a stride or the element is less
+ * than 1.
  *
- * Collect and alltoallv have a trip over the link more than fcollect and alltoall, in which the members tell each other
- * sizes and places; it has no fence. */
+ * Collect and alltoallv have a trip over the link more than fcollect and alltoall, in which the
+ * members tell each other sizes and places; it has no fence. */
 
 /* A block is larger than the place that its receiver has for it. */
 WEFT_DEVICE_NOINLINE int weft_dev_refuse_block(int operation, int team, int pe, const void *to,
@@ -70,8 +71,8 @@ WEFT_DEVICE struct weft_dev_asked weft_dev_collect_asked(const void *dst)
     return asked;
 }
 
-/* In checking mode, when the own place is known: whether the source is it or apart from the whole. A member whose source is
- * neither sends nothing, and the others go on. */
+/* In checking mode, when the own place is known: whether the source is it or apart from the whole.
+ * A member whose source is neither sends nothing, and the others go on. */
 WEFT_DEVICE int weft_dev_collect_apart(const struct weft_dev_group *g, const void *dst,
                                        const void *src, uint64_t bytes, uint64_t before)
 {
@@ -136,7 +137,8 @@ WEFT_DEVICE struct weft_dev_words weft_dev_offers_of(const struct weft_dev_block
     return words;
 }
 
-/* What member `member` has told this one, or this one itself: 0: where the block goes, 1: how long it may be. */
+/* What member `member` has told this one, or this one itself: 0: where the block goes, 1: how long
+ * it may be. */
 WEFT_DEVICE uint64_t weft_dev_offer(const struct weft_dev_group *g,
                                     const struct weft_dev_room *room,
                                     const struct weft_dev_blocks *b, int member, int k)
@@ -145,7 +147,8 @@ WEFT_DEVICE uint64_t weft_dev_offer(const struct weft_dev_group *g,
     return member == g->m.me ? weft_dev_word_for(&own, member, k) : weft_dev_told(room, member, k);
 }
 
-/* In checking mode each thread looks at all blocks: the first that overlaps what is received, or else none. */
+/* In checking mode each thread looks at all blocks: the first that overlaps what is received, or
+ * else none. */
 WEFT_DEVICE struct weft_dev_asked weft_dev_blocks_asked(const struct weft_dev_group *g,
                                                         const struct weft_dev_blocks *b)
 {
@@ -163,7 +166,8 @@ WEFT_DEVICE struct weft_dev_asked weft_dev_blocks_asked(const struct weft_dev_gr
     return asked;
 }
 
-/* Whether all of the own blocks have room; each thread looks at all, so that all have the same answer. */
+/* Whether all of the own blocks have room; each thread looks at all, so that all have the same
+ * answer. */
 WEFT_DEVICE int weft_dev_blocks_fit(const struct weft_dev_group *g,
                                     const struct weft_dev_room *room,
                                     const struct weft_dev_blocks *b)
@@ -251,7 +255,8 @@ WEFT_DEVICE int weft_dev_gaps_begin(const struct weft_dev_group *g, struct weft_
                                                           : bytes + (places ? s->element : 0));
 }
 
-/* Bytes from the first to the last of all members' elements; 0 where there are none, or strides that will be refused. */
+/* Bytes from the first to the last of all members' elements; 0 where there are none, or strides
+ * that will be refused. */
 WEFT_DEVICE uint64_t weft_dev_gaps_extent(const struct weft_dev_gaps *s, int members,
                                           int64_t stride)
 {
@@ -301,7 +306,8 @@ WEFT_DEVICE void weft_dev_gaps_move(const struct weft_dev_gaps *s, char *to, con
     }
 }
 
-/* To a member without direct address, by one thread: carriers take elements of up to 16 bytes with gaps, aligned to that. */
+/* To a member without direct address, by one thread: carriers take elements of up to 16 bytes with
+ * gaps, aligned to that. */
 WEFT_DEVICE void weft_dev_gaps_carry(const struct weft_dev_gaps *s, char *symmetric,
                                      const char *from, int pe)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What device code knows of its job: `struct weft_dev`, of which every translation unit that includes
- * <weft_device.h> holds a copy, written by the library (src/job/device_state.c fills it for both
- * targets). Plain data and addresses as the device sees them; no operations.
+/* What device code knows of its job: `struct weft_dev`, of which every translation unit that
+ * includes <weft_device.h> holds a copy, written by the library (src/job/device_state.c fills it
+ * for both targets). Plain data and addresses as the device sees them; no operations.
  *
  * The same text for gcc, clang and nvcc; layout is the same on both sides. A library fills no more
  * than the `bytes` that a unit was compiled with, and refuses another `version`. */
@@ -44,9 +44,9 @@ struct weft_dev_segment {
  *     void weft_dev_NAME_order(int quiet)
  * and a line here; a new WEFT_DEV_VERSION goes with it. See remote.h.
  *
- * Calls that may be made cost a kernel on a GPU registers and time, also where none is made. So path gda's
- * are compiled for one where the file defines WEFT_DEVICE_GDA; elsewhere the proxy takes what is for such a
- * peer, and its thread gives it to path gda. */
+ * Calls that may be made cost a kernel on a GPU registers and time, also where none is made. So
+ * path gda's are compiled for one where the file defines WEFT_DEVICE_GDA; elsewhere the proxy takes
+ * what is for such a peer, and its thread gives it to path gda. */
 #ifndef WEFT_DEV_CARRIERS
 #if defined __CUDACC__ && !defined WEFT_DEVICE_GDA
 #define WEFT_DEV_CARRIERS(X)   X(PROXY, proxy)
@@ -54,8 +54,9 @@ struct weft_dev_segment {
 #else
 #define WEFT_DEV_CARRIERS(X) X(PROXY, proxy) X(GDA, gda)
 #endif
-/* On simt, where what a request costs in memory counts for more than registers, some also take a single value as it is:
- *     void weft_dev_NAME_p_value(const void *symmetric, unsigned bytes, uint64_t value, int pe) */
+/* On simt, where what a request costs in memory counts for more than registers, some also take a
+ * single value as it is: void weft_dev_NAME_p_value(const void *symmetric, unsigned bytes, uint64_t
+ * value, int pe) */
 #ifndef __CUDACC__
 #define WEFT_DEV_VALUE_CARRIERS(X) X(GDA, gda)
 #endif
@@ -76,8 +77,8 @@ enum weft_dev_carrier {
         WEFT_DEV_CARRIER_END
 };
 
-/* One PE as a peer, in device-accessible memory. Direct addresses and atomics over a link are decided
- * for each of them. */
+/* One PE as a peer, in device-accessible memory. Direct addresses and atomics over a link are
+ * decided for each of them. */
 struct weft_dev_peer {
     uint64_t part[WEFT_DEV_PARTS]; /* where its part of each segment is; 0 = no direct address */
     uint32_t atomics;              /* 1: atomics by the device's own instructions reach it */
@@ -87,21 +88,22 @@ struct weft_dev_peer {
     uint32_t reserved[4];
 };
 
-/* The rings by which device code gives operations to threads of the host, one each (proxy.h). `words`,
- * `results` and `bounce` are in host memory that the device reads and writes, as are the counts that the
- * host writes; the rest is the device's own.
+/* The rings by which device code gives operations to threads of the host, one each (proxy.h).
+ * `words`, `results` and `bounce` are in host memory that the device reads and writes, as are the
+ * counts that the host writes; the rest is the device's own.
  *
- * All rings share one sequence of tickets, which begins at 0 and never wraps: of `step` of them, one after
- * the other, ring r has number r. So ticket t has place t % slots, and place t % bounces for values that it
- * brings, which no other ring uses; and counts of a ring are multiples of `step`: n says that its tickets
- * below n are meant. With one ring step is 1, and they are what they are called. */
+ * All rings share one sequence of tickets, which begins at 0 and never wraps: of `step` of them,
+ * one after the other, ring r has number r. So ticket t has place t % slots, and place t % bounces
+ * for values that it brings, which no other ring uses; and counts of a ring are multiples of
+ * `step`: n says that its tickets below n are meant. With one ring step is 1, and they are what
+ * they are called. */
 struct weft_dev_ring {
     uint32_t slots; /* 1 << slot_bits, of all rings; 0: there is none */
     uint32_t slot_bits;
     uint64_t *words;   /* [slots][WEFT_DEV_RING_WORDS] */
     uint64_t *results; /* [slots][2] packets: 4 bytes of the value and 4 of the number, twice */
-    /* [rings][WEFT_DEV_RING_APART], of each: tickets that were carried out, so that their places and
-     * sources are free; at WEFT_DEV_RING_COMPLETED those whose effects every PE sees. */
+    /* [rings][WEFT_DEV_RING_APART], of each: tickets that were carried out, so that their places
+     * and sources are free; at WEFT_DEV_RING_COMPLETED those whose effects every PE sees. */
     const uint64_t *released;
     /* [rings][WEFT_DEV_RING_APART], of each: the next ticket; and see enum weft_dev_ring_own. */
     uint64_t *head;
@@ -114,8 +116,8 @@ struct weft_dev_ring {
 
 enum { WEFT_DEV_RINGS_MOST = 8 };
 
-/* Words from one ring's counts to the next one's, and from `released` of a ring to what is complete: each
- * in a line of its own. */
+/* Words from one ring's counts to the next one's, and from `released` of a ring to what is
+ * complete: each in a line of its own. */
 enum { WEFT_DEV_RING_APART = 32, WEFT_DEV_RING_COMPLETED = 16 };
 
 /* The device's own words of a ring, from its `head` on. */
@@ -128,8 +130,8 @@ enum weft_dev_ring_own {
     WEFT_DEV_RING_DONE_LOOKS, /* as above */
 };
 
-/* A descriptor is 8 words of 8 bytes. The top byte of each is the phase of the ticket, so that the host
- * sees which have arrived, in whatever order they do; nothing is cleared between uses. */
+/* A descriptor is 8 words of 8 bytes. The top byte of each is the phase of the ticket, so that the
+ * host sees which have arrived, in whatever order they do; nothing is cleared between uses. */
 enum { WEFT_DEV_RING_WORDS = 8, WEFT_DEV_RING_SHIFT = 56 };
 #define WEFT_DEV_RING_MASK (((uint64_t)1 << WEFT_DEV_RING_SHIFT) - 1)
 
@@ -139,15 +141,16 @@ enum weft_dev_ring_flag {
     WEFT_DEV_RING_BOUNCED = 4, /* p: the values stand in the ticket's place of `bounce` */
 };
 
-/* A place of `bounce`: lines of 64 bytes for the 32 values of 8 bytes that a warp can give, which begin
- * as far behind the start of a line as they do at the peer, so that whoever copies them has both sides
- * aligned alike. */
+/* A place of `bounce`: lines of 64 bytes for the 32 values of 8 bytes that a warp can give, which
+ * begin as far behind the start of a line as they do at the peer, so that whoever copies them has
+ * both sides aligned alike. */
 enum { WEFT_DEV_BOUNCE_LINE = 64, WEFT_DEV_BOUNCE_BYTES = 5 * WEFT_DEV_BOUNCE_LINE };
 
-/* What device code needs to give operations to queues of the network adapter (gda.h). In device-accessible
- * memory. What each part lies in is registered in chunks of 1 << chunk_bits bytes, each with a key at every adapter,
- * which are found by the queue; chunks are numbered through all that is registered. A part begins `skip` bytes behind
- * the start of the first of its chunks. */
+/* What device code needs to give operations to queues of the network adapter (gda.h). In
+ * device-accessible memory. What each part lies in is registered in chunks of 1 << chunk_bits
+ * bytes, each with a key at every adapter, which are found by the queue; chunks are numbered
+ * through all that is registered. A part begins `skip` bytes behind the start of the first of its
+ * chunks. */
 struct weft_dev_gda {
     struct weft_dev_gda_queue *queues; /* [n_pes][each] */
     uint32_t each;
@@ -185,11 +188,13 @@ struct weft_dev_area {
     uint64_t syncs;   /* own count of syncs and barriers that were completed */
     uint64_t phases;  /* own count of data collectives that were completed */
     uint64_t packets; /* own count of collectives in packets that were completed */
-    /* Of several blocks that share a collective (grid.h), all of the grid [0] or the first ones [1]: those that have come
-     * to its present step, and twice the number of steps done, odd where the last one failed. */
+    /* Of several blocks that share a collective (grid.h), all of the grid [0] or the first ones
+     * [1]: those that have come to its present step, and twice the number of steps done, odd where
+     * the last one failed. */
     uint64_t grid_arrived[2], grid_released[2];
-    /* Of rounds of packets that one member alone has received (room.h): the latest, 0 for none; and what to wait for before
-     * this PE sends in the one behind it, [number & 1], or behind that: which phase flag, and what it has then. */
+    /* Of rounds of packets that one member alone has received (room.h): the latest, 0 for none; and
+     * what to wait for before this PE sends in the one behind it, [number & 1], or behind that:
+     * which phase flag, and what it has then. */
     uint64_t rooted, owed[2], owed_by[2];
     uint64_t reserved[4];
     uint64_t flags[]; /* arrived[n_pes], then phase[n_pes] */
@@ -208,8 +213,8 @@ WEFT_DEV_BOTH uint64_t weft_dev_ring_phase(uint64_t ticket, uint32_t slot_bits)
     return (ticket >> slot_bits & 127) + 1;
 }
 
-/* By which the halves of its result are told from those of earlier tickets of the same place; 0, as in a
- * new ring, comes after 2^32 - 1 others. */
+/* By which the halves of its result are told from those of earlier tickets of the same place; 0, as
+ * in a new ring, comes after 2^32 - 1 others. */
 WEFT_DEV_BOTH uint32_t weft_dev_ring_number(uint64_t ticket, uint32_t slot_bits)
 {
     return (uint32_t)(ticket >> slot_bits) + 1;
@@ -222,8 +227,9 @@ WEFT_DEV_BOTH size_t weft_dev_area_bytes(int n_pes)
 }
 
 /* Packet room of a team at one PE: two sets, used in turn, of a slot for each PE. A slot takes
- * weft_dev_slot_bytes() on the wire, half of it payload. The world and the node (teams 0 and 1) have
- * more: they are what programs use most, and a room for each team that there may be is kept. */
+ * weft_dev_slot_bytes() on the wire, half of it payload. The world and the node (teams 0 and 1)
+ * have more: they are what programs use most, and a room for each team that there may be is
+ * kept. */
 enum { WEFT_DEV_WIDE_TEAMS = 2 };
 
 WEFT_DEV_BOTH size_t weft_dev_slot_bytes(int n_pes, int team)
@@ -338,10 +344,11 @@ struct weft_dev_record {
 
 enum { WEFT_DEV_RECORDS = 32 };
 
-/* What members compare in checking mode (check.h), as a record of a difference has it in `address`: words of enum coll_header
- * of src/gpu/coll_kernels.h, and those that device code has besides. */
+/* What members compare in checking mode (check.h), as a record of a difference has it in `address`:
+ * words of enum coll_header of src/gpu/coll_kernels.h, and those that device code has besides. */
 enum weft_dev_told {
-    WEFT_DEV_TOLD_KIND, /* operation, type, op, root + 1, members, enum weft_dev_wrong, 0, grid: 8, 8, 8, 16, 16, 2, 5, 1 bits */
+    WEFT_DEV_TOLD_KIND, /* operation, type, op, root + 1, members, enum weft_dev_wrong, 0, grid: 8,
+                           8, 8, 16, 16, 2, 5, 1 bits */
     WEFT_DEV_TOLD_BYTES,
     WEFT_DEV_TOLD_DETAIL,
     WEFT_DEV_TOLD_TO = 8, /* WEFT_DEV_PLACE() of dst */
@@ -355,7 +362,8 @@ enum weft_dev_wrong { WEFT_DEV_WRONG_NOTHING, WEFT_DEV_WRONG_OVERLAP, WEFT_DEV_W
 /* A symmetric place, the same number at every PE; 0 is none. */
 #define WEFT_DEV_PLACE(segment, offset) (((uint64_t)(segment) + 1) << 60 | (offset))
 
-/* Operation, team and the PE that was waited for, or this one where its own blocks were, in one word. */
+/* Operation, team and the PE that was waited for, or this one where its own blocks were, in one
+ * word. */
 #define WEFT_DEV_LEFT(operation, team, pe)                                                         \
     ((uint64_t)1 << 63 | (uint64_t)(operation) << 48 | (uint64_t)(uint16_t)(team) << 32 |          \
      (uint64_t)(uint32_t)(pe))

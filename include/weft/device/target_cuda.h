@@ -220,8 +220,8 @@ WEFT_DEVICE void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)
     __stcs((ulonglong2 *)p, raw);
 }
 
-/* One access of 128 bits since PTX ISA 8.3; before, and in PTX text that old drivers are to take (WEFT_OLD_PTX), a
- * vector of two that are each whole. */
+/* One access of 128 bits since PTX ISA 8.3; before, and in PTX text that old drivers are to take
+ * (WEFT_OLD_PTX), a vector of two that are each whole. */
 #if !defined WEFT_OLD_PTX &&                                                                       \
     (__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 3))
 #define WEFT_CUDA_VEC16_UNIT 16
@@ -305,8 +305,8 @@ WEFT_CUDA_ATOMIC(max_i32, int32_t, "max.s32", "r")
 WEFT_CUDA_ATOMIC(max_i64, int64_t, "max.s64", "l")
 #undef WEFT_CUDA_ATOMIC
 
-/* Of memory that is known to be global: an instruction of any memory is made with a branch for the shared
- * one. */
+/* Of memory that is known to be global: an instruction of any memory is made with a branch for the
+ * shared one. */
 WEFT_DEVICE uint64_t weft_dev_global_add_u64(volatile uint64_t *address, uint64_t value, int order,
                                              int scope)
 {

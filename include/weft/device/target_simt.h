@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* A file with very many operations is compiled in a fraction of the time when it defines this without
- * always_inline. */
+/* A file with very many operations is compiled in a fraction of the time when it defines this
+ * without always_inline. */
 #ifndef WEFT_DEVICE
 #define WEFT_DEVICE static inline __attribute__((always_inline, unused))
 #endif
@@ -86,8 +86,8 @@ uint64_t weft_simt_clock_ns(void);
 void weft_simt_nanosleep(uint32_t ns);
 void weft_simt_yield(void);
 int weft_simt_vec16_unit(void);
-/* Of the calling lane's stack or its block's shared memory, which the host would reach here, and does not
- * on a GPU. */
+/* Of the calling lane's stack or its block's shared memory, which the host would reach here, and
+ * does not on a GPU. */
 int weft_simt_is_private(const void *p);
 /* ThreadSanitizer knows no fences and must not see the lane's own fields. */
 void weft_simt_tsan_poll(const volatile void *p, int wrote);
@@ -102,7 +102,8 @@ void weft_simt_tsan_fence(void);
 #define WEFT_DEV_HOST_IN_TURN 0
 #endif
 
-/* Called before each load or atomic, which a lane might spin on. Polling one address gives way soon. */
+/* Called before each load or atomic, which a lane might spin on. Polling one address gives way
+ * soon. */
 WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
 {
 #if WEFT_SIMT_TSAN

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting and testing in device code. Every wait is bounded by the job's wait limit (WEFT_WAIT_LIMIT,
- * counted from the last change of what is waited for): when it passes, a record is left in the black
- * box and WEFT_ERR_TIMEOUT returned. The same is returned at once, without a record, when the job has
- * failed meanwhile, on the host or in another kernel: what is waited for may never come. A wait that
- * has lasted 100 ms shows in the black box, for the host and for `weft attach`.
+/* Waiting and testing in device code. Every wait is bounded by the job's wait limit
+ * (WEFT_WAIT_LIMIT, counted from the last change of what is waited for): when it passes, a record
+ * is left in the black box and WEFT_ERR_TIMEOUT returned. The same is returned at once, without a
+ * record, when the job has failed meanwhile, on the host or in another kernel: what is waited for
+ * may never come. A wait that has lasted 100 ms shows in the black box, for the host and for `weft
+ * attach`.
  *
  * Types, values, status[] and the results of the forms over several variables are those of the host
- * (weft.h, "wait and test"). Variables are own symmetric memory. A wait or test that succeeded orders
- * what follows it after what the peer did before. */
+ * (weft.h, "wait and test"). Variables are own symmetric memory. A wait or test that succeeded
+ * orders what follows it after what the peer did before. */
 #ifndef WEFT_DEVICE_WAIT_H
 #define WEFT_DEVICE_WAIT_H
 
@@ -29,9 +30,9 @@ struct weft_dev_awaited {
     uint64_t expected;
 };
 
-/* Of a wait that has come to its first look at the clock; untouched before, since it is in memory: an
- * acquiring poll drops it from the L1 cache, and to read it then is a trip to L2 (0.2 us of 1 on an
- * H200). */
+/* Of a wait that has come to its first look at the clock; untouched before, since it is in memory:
+ * an acquiring poll drops it from the L1 cache, and to read it then is a trip to L2 (0.2 us of 1 on
+ * an H200). */
 struct weft_dev_patience {
     struct weft_dev_record what; /* but for its place and what has been seen */
     uint64_t since, changed, seen;
@@ -55,8 +56,9 @@ WEFT_DEVICE int weft_dev_job_failed(uint32_t polls)
            weft_dev_load_u32((const uint32_t *)&box->failed, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
 }
 
-/* A wait in a collective that is left since the job has failed: no fault of its own, and no record, of which there are few;
- * the host adds to its sentence what was left, and for whom it waited. Blocks of the own kernel are nobody. */
+/* A wait in a collective that is left since the job has failed: no fault of its own, and no record,
+ * of which there are few; the host adds to its sentence what was left, and for whom it waited.
+ * Blocks of the own kernel are nobody. */
 WEFT_DEVICE void weft_dev_leave(const struct weft_dev_record *what)
 {
     if (what->team >= 0 && what->operation != WEFT_DEV_OP_GRID)
@@ -127,8 +129,8 @@ WEFT_DEVICE void weft_dev_patience_begin(struct weft_dev_patience *p, struct wef
     p->record = 0;
 }
 
-/* After a poll that was in vain: WEFT_OK to go on, WEFT_ERR_TIMEOUT when the wait has run out. *polls
- * is the caller's own count, in a register, and *p of the same wait. */
+/* After a poll that was in vain: WEFT_OK to go on, WEFT_ERR_TIMEOUT when the wait has run out.
+ * *polls is the caller's own count, in a register, and *p of the same wait. */
 WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, struct weft_dev_awaited what,
                                        uint32_t *polls, uint64_t seen)
 {

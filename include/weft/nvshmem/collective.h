@@ -134,8 +134,8 @@ WEFT_NV_COLLECTIVES(WEFT_NV_ALLTOALL, alltoallmem, void, 1)
 #undef WEFT_NV_ALLTOALL
 #undef WEFT_NV_COLLECTIVES
 
-/* nvshmem_TYPE_alltoalls: element k of the block from PE i of the team is dest[(i * nelems + k) * dst],
- * and source[(j * nelems + k) * sst] the one for PE j. */
+/* nvshmem_TYPE_alltoalls: element k of the block from PE i of the team is dest[(i * nelems + k) *
+ * dst], and source[(j * nelems + k) * sst] the one for PE j. */
 #define WEFT_NV_ALLTOALLS(name, T)                                                                 \
     WEFT_NV_BOTH int nvshmem_##name##_alltoalls(nvshmem_team_t team, T *dest, const T *source,     \
                                                 ptrdiff_t dst, ptrdiff_t sst, size_t nelems)       \
@@ -148,8 +148,8 @@ WEFT_NV_COLLECTIVES(WEFT_NV_ALLTOALL, alltoallmem, void, 1)
 WEFT_NV_RMA_TYPES(WEFT_NV_ALLTOALLS)
 #undef WEFT_NV_ALLTOALLS
 
-/* nvshmem_TYPE_OP_reduce, _reducescatter and their warp and block forms. On the host: the host API's
- * reduction where it knows the type, else the kernel of <nvshmemx.h>. */
+/* nvshmem_TYPE_OP_reduce, _reducescatter and their warp and block forms. On the host: the host
+ * API's reduction where it knows the type, else the kernel of <nvshmemx.h>. */
 WEFT_NV_HOST int weft_nv_reduce_host(struct weft_nv_call c)
 {
     if (c.kind == WEFT_NV_CALL_REDUCE && c.type < WEFT_TYPE_COUNT)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* <nvshmem.h>: hints, which a program may give and Weft does not need. Regions say that the nbi
- * operations between start and stop may be sent together: Weft sends each at once, and fence and quiet
- * complete them inside a region as outside. Shared memory of a kernel is given for copies that go
- * through it: Weft's do not. */
+ * operations between start and stop may be sent together: Weft sends each at once, and fence and
+ * quiet complete them inside a region as outside. Shared memory of a kernel is given for copies
+ * that go through it: Weft's do not. */
 #ifndef WEFT_NVSHMEM_HINT_H
 #define WEFT_NVSHMEM_HINT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's side of <nvshmem.h>: the one implicit job, its teams by number, unique ids. Programs
- * use the names of <nvshmem.h>; these are what those call. */
+/* The library's side of <nvshmem.h>: the one implicit job, its teams by number, unique ids.
+ * Programs use the names of <nvshmem.h>; these are what those call. */
 #ifndef WEFT_NVSHMEM_HOST_H
 #define WEFT_NVSHMEM_HOST_H
 
@@ -42,8 +42,8 @@ void weft_nvshmem_require(weft_status status, const char *function);
  * printed. what: "nvshmemx_init_attr: flags". */
 int weft_nvshmem_check_bits(const char *what, unsigned long given, unsigned long known);
 
-/* PEs of an MPI communicator (MPI_Comm *, NULL: all), by the MPI library that the process has loaded, or
- * by the functions that are named. 0, or a status whose sentence has been printed. */
+/* PEs of an MPI communicator (MPI_Comm *, NULL: all), by the MPI library that the process has
+ * loaded, or by the functions that are named. 0, or a status whose sentence has been printed. */
 struct weft_nv_mpi {
     void *comm_rank, *comm_size, *bcast; /* functions of MPI */
     uintptr_t world, comm, byte;         /* handles of MPI: addresses or numbers */
@@ -51,7 +51,8 @@ struct weft_nv_mpi {
 int weft_nvshmem_init_mpi(void *comm);
 int weft_nvshmem_init_mpi_by(const struct weft_nv_mpi *mpi);
 
-/* Prints why a way of nvshmemx_init_attr() is not there; shmem: OpenSHMEM's, else threads as PEs. */
+/* Prints why a way of nvshmemx_init_attr() is not there; shmem: OpenSHMEM's, else threads as
+ * PEs. */
 void weft_nvshmem_no_init(int shmem);
 
 /* An id for weft_nvshmem_team_meet(), never 0; and the team of the PEs that call with this id, each
@@ -63,15 +64,16 @@ weft_status weft_nvshmem_team_meet(uint64_t id, int n, int index, weft_team **te
 void *weft_nvshmem_alloc(size_t bytes, size_t align, int zeroed);
 void *weft_nvshmem_resize(void *address, size_t bytes);
 
-/* An operation on PE pe of n elements (strides in elements, as weft_iput()) has given `status`. When
- * that says that `remote`, dst or src, is not symmetric, and pe is this PE, the elements are copied
- * between the addresses as they stand; else `status` is the result. */
+/* An operation on PE pe of n elements (strides in elements, as weft_iput()) has given `status`.
+ * When that says that `remote`, dst or src, is not symmetric, and pe is this PE, the elements are
+ * copied between the addresses as they stand; else `status` is the result. */
 weft_status weft_nvshmem_or_own(weft_status status, const void *remote, void *dst, const void *src,
                                 ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element,
                                 size_t n, int pe);
 
-/* Regions of the host, nested and stopped in reverse order; finalize stops all. A number for a new one,
- * 0 without private memory; whether the number was that of the last; whether one has all of `hints`. */
+/* Regions of the host, nested and stopped in reverse order; finalize stops all. A number for a new
+ * one, 0 without private memory; whether the number was that of the last; whether one has all of
+ * `hints`. */
 uint64_t weft_nvshmem_region_start(uint32_t hints);
 int weft_nvshmem_region_stop(uint64_t region);
 int weft_nvshmem_region_active(uint32_t hints);
@@ -93,8 +95,8 @@ weft_status weft_nvshmem_buffer_symmetric_end(void *symmetric);
 /* ------------------------------------------------------------------- kernels on a stream
  *
  * Operations on streams for which <weft/stream.h> has no function, and collectives of the host, are
- * done by one kernel of one block (stream_call.h). Units that include <nvshmemx.h> bring it, each for
- * the target that it is compiled for, so that one program's host code can use either. */
+ * done by one kernel of one block (stream_call.h). Units that include <nvshmemx.h> bring it, each
+ * for the target that it is compiled for, so that one program's host code can use either. */
 enum weft_nv_call_kind {
     WEFT_NV_CALL_SYNC,
     WEFT_NV_CALL_BROADCAST,
@@ -137,17 +139,18 @@ struct weft_nvshmem_kernels {
 };
 void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernels);
 
-/* Queues one call on a stream of the target in use; or makes it at once, where the host API can when
- * no unit brings a kernel. The sentence of a failure has been printed. */
+/* Queues one call on a stream of the target in use; or makes it at once, where the host API can
+ * when no unit brings a kernel. The sentence of a failure has been printed. */
 int weft_nvshmem_enqueue(const struct weft_nv_call *call, weft_stream stream, const char *function);
 int weft_nvshmem_now(const struct weft_nv_call *call, const char *function);
 
-/* `function` is a struct weft_kernel (NVSHMEMX_KERNEL()); for code that nvcc compiles, see stream.h. */
+/* `function` is a struct weft_kernel (NVSHMEMX_KERNEL()); for code that nvcc compiles, see
+ * stream.h. */
 int weft_nvshmem_launch(const void *function, weft_dim3 grid, weft_dim3 block, void **args,
                         size_t shared_bytes, weft_stream stream);
 
-/* The same by a cudaLaunchConfig_t, of which grid, block, shared_bytes and stream are parts: all that
- * simt uses. */
+/* The same by a cudaLaunchConfig_t, of which grid, block, shared_bytes and stream are parts: all
+ * that simt uses. */
 int weft_nvshmem_launch_config(const void *config, const void *function, weft_dim3 grid,
                                weft_dim3 block, void **args, size_t shared_bytes,
                                weft_stream stream);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of one block on a GPU that does what <nvshmemx.h> puts on a stream and <weft/stream.h> has
- * no function for, and its registration with the library (host.h). On simt the library has its own. */
+/* The kernel of one block on a GPU that does what <nvshmemx.h> puts on a stream and <weft/stream.h>
+ * has no function for, and its registration with the library (host.h). On simt the library has its
+ * own. */
 #ifndef WEFT_NVSHMEM_KERNEL_H
 #define WEFT_NVSHMEM_KERNEL_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of NVSHMEM that Weft does not have: using one stops the compilation with a sentence that names
- * it. The list is weft-nvshmem(7)'s too; the tests compare. */
+/* Names of NVSHMEM that Weft does not have: using one stops the compilation with a sentence that
+ * names it. The list is weft-nvshmem(7)'s too; the tests compare. */
 #ifndef WEFT_NVSHMEM_LEFT_OUT_H
 #define WEFT_NVSHMEM_LEFT_OUT_H
 

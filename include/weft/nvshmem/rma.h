@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <nvshmem.h>: put, get, their nbi and strided forms, single values, signals, fence and quiet. Every
- * function is one line of a family below; docs/nvshmem-reference.md lists them by name. */
+/* <nvshmem.h>: put, get, their nbi and strided forms, single values, signals, fence and quiet.
+ * Every function is one line of a family below; docs/nvshmem-reference.md lists them by name. */
 #ifndef WEFT_NVSHMEM_RMA_H
 #define WEFT_NVSHMEM_RMA_H
 
@@ -113,9 +113,9 @@ WEFT_NV_HOST uint64_t weft_nv_g_host(const void *src, size_t bytes, int pe)
     return bits.v64;
 }
 
-/* g of device code reads the peer's memory itself. A unit that defines WEFT_NVSHMEM_CACHED_G before it
- * includes <nvshmem.h> gets weft_thread_g*_cached() instead, for data that stay as they are while a
- * kernel runs; it must not wait for a value in a loop of g. */
+/* g of device code reads the peer's memory itself. A unit that defines WEFT_NVSHMEM_CACHED_G before
+ * it includes <nvshmem.h> gets weft_thread_g*_cached() instead, for data that stay as they are
+ * while a kernel runs; it must not wait for a value in a loop of g. */
 #if WEFT_NV_DEVICE_PART
 WEFT_NV_DEVICE uint64_t weft_nv_g_device(const void *src, size_t bytes, int pe)
 {
@@ -316,7 +316,8 @@ WEFT_NV_MOVE_FAMILY(putmem, putmem_nbi, getmem, getmem_nbi, void, 1)
 WEFT_NV_SIGNAL_FAMILY(putmem_signal, void, 1)
 
 #if WEFT_NV_DEVICE_PART
-/* By all threads of a block: a put whose bytes are added to a signal of PE pe when they are there. */
+/* By all threads of a block: a put whose bytes are added to a signal of PE pe when they are
+ * there. */
 WEFT_NV_DEVICE int nvshmemx_putmem_signal_counted_nbi_block(void *dest, const void *source,
                                                             size_t bytes, uint64_t *signal_addr,
                                                             int pe)

@@ -7,8 +7,8 @@
 
 /* ------------------------------------------------------------------------------ init, finalize */
 
-/* The sizes are part of the interface: 128, 24, 128 and 144 bytes. Names with a version mean the same
- * types: NVSHMEM's versions have equal sizes, and what one does not have is reserved in it. */
+/* The sizes are part of the interface: 128, 24, 128 and 144 bytes. Names with a version mean the
+ * same types: NVSHMEM's versions have equal sizes, and what one does not have is reserved in it. */
 typedef struct nvshmemx_uniqueid {
     int version;
     char internal[WEFT_NVSHMEM_ID_BYTES];
@@ -114,9 +114,10 @@ WEFT_NV_HOST int nvshmemx_set_attr_mpi_comm_args(void *mpi_comm, nvshmemx_init_a
     return 0;
 }
 
-/* The PEs of a communicator meet by a unique id of its rank 0. The library looks for MPI in the process;
- * a program that includes <mpi.h> before this header may also have linked MPI as an archive, whose
- * functions no search finds. They are referred to so that a program without them links too. */
+/* The PEs of a communicator meet by a unique id of its rank 0. The library looks for MPI in the
+ * process; a program that includes <mpi.h> before this header may also have linked MPI as an
+ * archive, whose functions no search finds. They are referred to so that a program without them
+ * links too. */
 #ifdef MPI_VERSION
 static int weft_nv_mpi_rank(MPI_Comm comm, int *rank) __attribute__((weakref("MPI_Comm_rank")));
 static int weft_nv_mpi_size(MPI_Comm comm, int *size) __attribute__((weakref("MPI_Comm_size")));
@@ -458,7 +459,8 @@ WEFT_NV_HOST int nvshmem_team_split_2d(nvshmem_team_t parent, int xrange,
 }
 
 /* A team among any PEs: one of them gets an id, the program passes it on to the others, and each
- * calls with the id in its config, the number of members and its own number among them, 0 ... npes -
+ * calls with the id in its config, the number of members and its own number among them, 0 ... npes
+ * -
  * 1. Collective over those PEs alone; it waits for them as every wait does. */
 WEFT_NV_HOST int nvshmemx_team_get_uniqueid(nvshmemx_team_uniqueid_t *id)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The headers that programs expect <nvshmem.h> to bring: C's and C++'s everyday ones and, where they
- * are in the include path, CUDA's driver, runtime and 16-bit reals, for host compilers too; cooperative
- * groups for nvcc. Defines WEFT_NV_CUDA_HEADERS and, where CUDA's headers are not here, cudaStream_t. */
+/* The headers that programs expect <nvshmem.h> to bring: C's and C++'s everyday ones and, where
+ * they are in the include path, CUDA's driver, runtime and 16-bit reals, for host compilers too;
+ * cooperative groups for nvcc. Defines WEFT_NV_CUDA_HEADERS and, where CUDA's headers are not here,
+ * cudaStream_t. */
 #ifndef WEFT_NVSHMEM_STANDARD_H
 #define WEFT_NVSHMEM_STANDARD_H
 
@@ -25,8 +26,8 @@
 #include <string>
 #endif
 
-/* WEFT_NV_CUDA_HEADERS: 1 when CUDA's headers are here, so that its types are known. A unit may define
- * it as 0 to do without them. */
+/* WEFT_NV_CUDA_HEADERS: 1 when CUDA's headers are here, so that its types are known. A unit may
+ * define it as 0 to do without them. */
 #if defined WEFT_NV_CUDA_HEADERS
 #elif defined __CUDACC__
 #define WEFT_NV_CUDA_HEADERS 1

@@ -9,7 +9,7 @@
 
 #define WEFT_NV_STREAM_DO(call, name) weft_nvshmem_require(call, name)
 
-/* ------------------------------------------------------------------------- the untyped functions */
+/* ------------------------------------------------------------------------ the untyped functions */
 
 WEFT_NV_HOST void weft_nv_put_on_stream(void *dest, const void *src, size_t bytes, int pe,
                                         cudaStream_t stream)
@@ -249,10 +249,10 @@ WEFT_NV_HOST void nvshmemx_sync_all_on_stream(cudaStream_t stream)
 }
 
 /* --------------------------------------------------------------------------------- launching
- * A kernel whose blocks wait for other PEs must be resident as a whole: a cooperative launch. `func`
- * is a __global__ function in code that nvcc compiles. In the C half of a program for both targets it
- * is NVSHMEMX_KERNEL(name), of a kernel that WEFT_KERNEL() defined. A host file of a CUDA program may
- * also pass the address of a __global__ function of another file. */
+ * A kernel whose blocks wait for other PEs must be resident as a whole: a cooperative launch.
+ * `func` is a __global__ function in code that nvcc compiles. In the C half of a program for both
+ * targets it is NVSHMEMX_KERNEL(name), of a kernel that WEFT_KERNEL() defined. A host file of a
+ * CUDA program may also pass the address of a __global__ function of another file. */
 #if WEFT_NV_CUDA_HEADERS
 /* What nvshmemx_collective_launch_attr() is told. */
 typedef struct nvshmemx_collective_launch_attr {

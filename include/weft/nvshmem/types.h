@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the layers of <nvshmem.h> share: the type lists, one for each family of functions, and how one
- * function serves the host and device code.
+/* What the layers of <nvshmem.h> share: the type lists, one for each family of functions, and how
+ * one function serves the host and device code.
  *
  * A function of both sides is one text: nvcc compiles each half for its side; on simt, where both
  * are one compilation, the calling thread decides when it runs. */

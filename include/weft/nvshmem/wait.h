@@ -25,7 +25,8 @@ WEFT_NV_DEVICE uint64_t nvshmemx_signal_counted_load(const uint64_t *signal_addr
     return weft_thread_signal_fetch(signal_addr);
 }
 
-/* Until a signal has counted `expected`, past 2^64 too: it has when it is at most 2^63 - 1 ahead. */
+/* Until a signal has counted `expected`, past 2^64 too: it has when it is at most 2^63 - 1
+ * ahead. */
 WEFT_NV_DEVICE void nvshmemx_signal_counted_wait_until(const uint64_t *signal_addr,
                                                        uint64_t expected)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <nvshmem.h>: barriers and syncs of a warpgroup, four warps of a block that follow one another. All
- * its threads call together; fewer in the last warpgroup of a block that is no multiple of 128.
- * On cuda warpgroup g of a block meets at hardware barrier 15 - g: a kernel that uses named barriers
- * of its own leaves those of its warpgroups alone. */
+/* <nvshmem.h>: barriers and syncs of a warpgroup, four warps of a block that follow one another.
+ * All its threads call together; fewer in the last warpgroup of a block that is no multiple of 128.
+ * On cuda warpgroup g of a block meets at hardware barrier 15 - g: a kernel that uses named
+ * barriers of its own leaves those of its warpgroups alone. */
 #ifndef WEFT_NVSHMEM_WARPGROUP_H
 #define WEFT_NVSHMEM_WARPGROUP_H
 
@@ -47,8 +47,8 @@ WEFT_NV_DEVICE void weft_nv_warpgroup_sync(void)
             g->arrived = g->round = 0;
         }
         uint32_t round = g->round;
-        /* The last one's store of the round is seen by the others' acquire, and orders for them what
-         * all had done before they arrived. */
+        /* The last one's store of the round is seen by the others' acquire, and orders for them
+         * what all had done before they arrived. */
         if (weft_dev_atomic_add_u32(&g->arrived, 1, WEFT_ORDER_ACQ_REL, WEFT_SCOPE_CTA) + 1 ==
             weft_nv_warpgroup_warps()) {
             g->arrived = 0;

@@ -28,8 +28,8 @@ WEFT_SHMEM_GROUP("extension", "shmemx_team_ptr")
 WEFT_SHMEM_EXTERN(void *, shmemx_team_ptr, (shmem_team_t team, const void *dest, int pe))
 
 WEFT_SHMEM_GROUP("extension", "shmemx_wtime")
-/* Seconds since some moment in the past, on a clock that never goes back; the same clock at every PE
- * of a node. For measuring. */
+/* Seconds since some moment in the past, on a clock that never goes back; the same clock at every
+ * PE of a node. For measuring. */
 WEFT_SHMEM_EXTERN(double, shmemx_wtime, (void))
 
 WEFT_SHMEM_GROUP("extension", "shmemx_job")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSHMEM: constants, handles and the type lists. Each list stands here and nowhere else; the
- * routines, the C11 selections, the symbols of the library, the tests and the reference page are all
- * made from it. Knows nothing of any routine. */
+ * routines, the C11 selections, the symbols of the library, the tests and the reference page are
+ * all made from it. Knows nothing of any routine. */
 #ifndef WEFT_SHMEM_TYPES_H
 #define WEFT_SHMEM_TYPES_H
 

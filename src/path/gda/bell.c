@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doorbells that a GPU cannot ring: it writes a word of pinned memory, and this thread writes what it finds there
- * into the adapter's register. It spins while doorbells come and sleeps the longer the longer none did. Knows
- * nothing of requests. */
+/* Doorbells that a GPU cannot ring: it writes a word of pinned memory, and this thread writes what
+ * it finds there into the adapter's register. It spins while doorbells come and sleeps the longer
+ * the longer none did. Knows nothing of requests. */
 #include "path/gda/gda.h"
 
 #include "base/status.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making the queues of path gda in one area of own memory, telling the others their numbers, the keys of
- * the segments and where they are, and connecting each queue with its counterpart. */
+/* Making the queues of path gda in one area of own memory, telling the others their numbers, the
+ * keys of the segments and where they are, and connecting each queue with its counterpart. */
 #include "path/gda/gda.h"
 
 #include "base/clock.h"
@@ -17,9 +17,9 @@
 
 /* ------------------------------------------------------------------------------------- the area
  *
- * Of each queue: ring, completions, a page with both doorbell records, results. The completions' ring is
- * as long as the requests', though only its first entry is ever written: the adapter is told no other
- * size than one that would do without collapsing. */
+ * Of each queue: ring, completions, a page with both doorbell records, results. The completions'
+ * ring is as long as the requests', though only its first entry is ever written: the adapter is
+ * told no other size than one that would do without collapsing. */
 
 enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4 };
 
@@ -189,7 +189,7 @@ void gda_free_queues(struct gda *gda)
     free(gda->seeds);
 }
 
-/* ---------------------------------------------------------------------------------- the exchange */
+/* --------------------------------------------------------------------------------- the exchange */
 
 static struct gda_shape shape_of(const struct gda *gda)
 {
@@ -209,7 +209,8 @@ weft_status gda_refuse(int pe, const char *fault)
     return base_fail(WEFT_ERR_MISMATCH, "path gda: PE %d tells of %s", pe, fault);
 }
 
-/* The address of the adapter's own interface, as a peer needs it: from an address handle to itself. */
+/* The address of the adapter's own interface, as a peer needs it: from an address handle to
+ * itself. */
 static weft_status own_mac(const struct gda_adapter *adapter, struct gda_address *address)
 {
     const struct mlx5 *lib = adapter->lib;
@@ -278,7 +279,8 @@ static uint32_t source_port(uint32_t mine, uint32_t its)
     return 0xc000u | ((mine * 0x9e3779b1u >> 18 ^ its) & 0x3fff);
 }
 
-/* The number of the first packet of a queue, of 24 bits: both ends know it, and nobody who has not seen the seed. */
+/* The number of the first packet of a queue, of 24 bits: both ends know it, and nobody who has not
+ * seen the seed. */
 static uint32_t first_packet(uint64_t seed, uint32_t number)
 {
     uint64_t z = seed + (number + 1) * 0x9e3779b97f4a7c15u;

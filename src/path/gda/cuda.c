@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path gda for device code on a GPU. What the adapter reads and writes (rings, completions, records, results) is in the
- * GPU's memory (far.c) or, where the adapter does not reach that, in the host's, which is pinned so that the GPU
- * reaches it; what only the GPU changes (counts, marks) and reads often (keys, addresses) is copied into its own memory.
+/* Path gda for device code on a GPU. What the adapter reads and writes (rings, completions,
+ * records, results) is in the GPU's memory (far.c) or, where the adapter does not reach that, in
+ * the host's, which is pinned so that the GPU reaches it; what only the GPU changes (counts, marks)
+ * and reads often (keys, addresses) is copied into its own memory.
  *
- * A doorbell is rung by the GPU itself where the driver lets it write the adapter's register; else it writes a word
- * of memory, and a thread of the host passes that on (bell.c). */
+ * A doorbell is rung by the GPU itself where the driver lets it write the adapter's register; else
+ * it writes a word of memory, and a thread of the host passes that on (bell.c). */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -44,9 +45,10 @@ static const struct weft_dev_gda_queue *queue_of(const struct gda *gda, uint32_t
     return gda->far ? &gda->far->queues[i] : &gda->queues[i];
 }
 
-/* --------------------------------------------------------------------------------------- doorbells */
+/* ------------------------------------------------------------------------------------ doorbells */
 
-/* Zero until the GPU rings; in the page of the queue's records, which is pinned with all of the area. */
+/* Zero until the GPU rings; in the page of the queue's records, which is pinned with all of the
+ * area. */
 static uint64_t *word_of(const struct weft_dev_gda_queue *q)
 {
     enum { BEHIND_RECORDS = 256 };
@@ -106,7 +108,7 @@ void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes)
                  gda->far ? "GPU memory" : "host memory: ", gda->far ? "" : gda->gpu->why_host);
 }
 
-/* -------------------------------------------------------------------------------- opening, closing */
+/* ----------------------------------------------------------------------------- opening, closing */
 
 /* Requests name the places for results, which the GPU reads, by the host's addresses. */
 static weft_status same_addresses(const struct gda *gda)
@@ -185,7 +187,7 @@ void gda_close_cuda(struct gda *gda)
     gda->cuda = NULL;
 }
 
-/* ------------------------------------------------------------------------------------------ tables */
+/* --------------------------------------------------------------------------------------- tables */
 
 static weft_status write_queues(const struct gda *gda)
 {

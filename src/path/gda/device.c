@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What device code is told of path gda, and waiting for what it has given. Device code of simt uses the queues
- * and the keys where the host has them; for cuda see cuda.c. */
+/* What device code is told of path gda, and waiting for what it has given. Device code of simt uses
+ * the queues and the keys where the host has them; for cuda see cuda.c. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -84,8 +84,8 @@ void gda_free_simt(struct gda_simt *simt)
     free(simt);
 }
 
-/* The queue is the GPU's, and complete: what the peer's adapter has been given by it a read by the host's queue pushes
- * into its place, since it takes the same way to the same memory. */
+/* The queue is the GPU's, and complete: what the peer's adapter has been given by it a read by the
+ * host's queue pushes into its place, since it takes the same way to the same memory. */
 static weft_status flush_by_host(struct gda *gda, int pe, uint32_t adapter)
 {
     struct weft_dev_gda_queue *q = &gda->queues[gda_queue_number(gda, pe, gda->each + adapter)];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands by which queues of an mlx5 adapter are made in memory of the program and connected. A
- * command is a buffer of big-endian words; the offsets of its fields are those of the device's interface
- * (mlx5_ifc of the Linux kernel and of rdma-core). Knows nothing of PEs. */
+/* The commands by which queues of an mlx5 adapter are made in memory of the program and connected.
+ * A command is a buffer of big-endian words; the offsets of its fields are those of the device's
+ * interface (mlx5_ifc of the Linux kernel and of rdma-core). Knows nothing of PEs. */
 #include "path/gda/gda.h"
 
 #include "base/status.h"
@@ -135,8 +135,9 @@ void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes
         lacking(lacks, bytes, "atomics of 4 and 8 bytes");
 }
 
-/* InfiniBand with adaptive routing: a mask of the service levels whose packets may come out of their order. Queues here
- * have level 0. RoCE keeps the order of a queue that does not ask for another. */
+/* InfiniBand with adaptive routing: a mask of the service levels whose packets may come out of
+ * their order. Queues here have level 0. RoCE keeps the order of a queue that does not ask for
+ * another. */
 bool gda_may_reorder(const struct gda_adapter *adapter)
 {
     enum { CONTEXT = 0x10, VPORT_BYTES = CONTEXT + 512, LEVEL = 0 };

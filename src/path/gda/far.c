@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues of path gda in the memory of the GPU whose device code uses them: requests, doorbell records and completions
- * are then no further from it than its own memory, and a fence between them waits for no store over PCIe. The adapter
- * reaches that memory by dma-buf, else by its address. Where one PE cannot have them none has, so that both ends of a
- * queue are alike. */
+/* Queues of path gda in the memory of the GPU whose device code uses them: requests, doorbell
+ * records and completions are then no further from it than its own memory, and a fence between them
+ * waits for no store over PCIe. The adapter reaches that memory by dma-buf, else by its address.
+ * Where one PE cannot have them none has, so that both ends of a queue are alike. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -28,7 +28,7 @@ static uint32_t count_of(const struct gda *gda)
     return (uint32_t)gda->world->npes * gda->each;
 }
 
-/* ---------------------------------------------------------------------------------------- the area */
+/* ------------------------------------------------------------------------------------- the area */
 
 static struct mlx5dv_devx_umem *umem_by_dmabuf(struct gda *gda, const struct gda_far *far,
                                                const struct gda_adapter *adapter)
@@ -131,7 +131,7 @@ static void free_far(const struct gda *gda, struct gda_far *far)
     free(far);
 }
 
-/* ------------------------------------------------------------------------------------ connecting */
+/* ----------------------------------------------------------------------------------- connecting */
 
 /* What a PE tells: whether it has them, then the numbers of its queues to each PE. */
 static weft_status exchange(const struct gda *gda, const struct gda_far *far, bool there,
@@ -214,7 +214,7 @@ void gda_close_far(struct gda *gda)
     gda->far = NULL;
 }
 
-/* ------------------------------------------------------------------------------------------ waits */
+/* ---------------------------------------------------------------------------------------- waits */
 
 /* The host's view of the queue, with the completion as it was copied from the GPU. */
 static weft_status look(const struct gda *gda, uint32_t number, uint64_t *done, uint64_t *last)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `gda`: the host's operations as requests that the calling thread gives to the adapter itself. One
- * put, followed: put() finds the source's key and the destination's, begin() reserves blocks of the queue
- * to that PE by an adapter, weft_dev_gda_move() stores the request (gda_wqe.h), weft_dev_gda_publish() rings the doorbell
- * (gda_queue.h), and gda_await() sees the completion. Device code does the same by itself (gda.h of
- * weft/device). What comes to this PE its adapter carries out; no thread here has a part in it. */
+/* Path `gda`: the host's operations as requests that the calling thread gives to the adapter
+ * itself. One put, followed: put() finds the source's key and the destination's, begin() reserves
+ * blocks of the queue to that PE by an adapter, weft_dev_gda_move() stores the request (gda_wqe.h),
+ * weft_dev_gda_publish() rings the doorbell (gda_queue.h), and gda_await() sees the completion.
+ * Device code does the same by itself (gda.h of weft/device). What comes to this PE its adapter
+ * carries out; no thread here has a part in it. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -22,8 +23,9 @@ enum {
     GDA_LANE = 3           /* any: contexts are dealt out over all of them */
 };
 
-/* A context: how far it has used the host's queues to each PE. One queue carries in order what it is
- * given, so a fence has nothing to do but where there are several adapters, or data in relaxed order. */
+/* A context: how far it has used the host's queues to each PE. One queue carries in order what it
+ * is given, so a fence has nothing to do but where there are several adapters, or data in relaxed
+ * order. */
 struct path_state {
     struct gda *gda;
     uint64_t *last;     /* [npes * count] complete when so much of the queue is */
@@ -128,8 +130,8 @@ static weft_status put_inline(struct path_state *state, uint32_t adapter, struct
     return WEFT_OK;
 }
 
-/* One request that moves registered memory in place. *end: when it is complete. A write is in relaxed order where the
- * memory has a key for that. */
+/* One request that moves registered memory in place. *end: when it is complete. A write is in
+ * relaxed order where the memory has a key for that. */
 static weft_status move(struct path_state *state, uint32_t adapter, struct remote at,
                         uint32_t opcode, struct weft_dev_gda_place there,
                         struct weft_dev_gda_place here, size_t bytes, uint64_t *end)
@@ -163,7 +165,7 @@ static weft_status copy(const struct path_world *world, void *to, const void *fr
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------ memory that is not registered */
+/* ---------------------------------------------------------------- memory that is not registered */
 
 /* A registered piece that nothing is on its way from. Lock held. */
 static weft_status take_bounce(struct gda *gda, int pe, uint32_t *number)
@@ -180,7 +182,8 @@ static struct weft_dev_gda_place bounce_place(const struct gda *gda, uint32_t ad
                                        htobe32(gda->bounce_regions[adapter]->lkey)};
 }
 
-/* Up to GDA_BOUNCE_BYTES of a put or get; a put's source is free on return, a get's data are there. */
+/* Up to GDA_BOUNCE_BYTES of a put or get; a put's source is free on return, a get's data are
+ * there. */
 static weft_status bounce_locked(struct path_state *state, uint32_t adapter, struct remote at,
                                  void *local, size_t bytes, bool is_put)
 {
@@ -217,7 +220,7 @@ static weft_status bounce(struct path_state *state, uint32_t adapter, struct rem
     return status;
 }
 
-/* ------------------------------------------------------------------------------------ put and get */
+/* ---------------------------------------------------------------------------------- put and get */
 
 /* *end: when the source of what moves in place is free; as it is where nothing does. */
 static weft_status put(struct path_state *state, uint32_t adapter, struct remote to,
@@ -292,7 +295,8 @@ static weft_status all_settled(struct path_state *state, const struct peer *peer
     return status;
 }
 
-/* Of a get that has been given: a blocking one, which is complete, is flushed here; another one by quiet. */
+/* Of a get that has been given: a blocking one, which is complete, is flushed here; another one by
+ * quiet. */
 static weft_status flush_read(struct path_state *state, const void *dst, bool nbi)
 {
     if (likely(!on_device(state->gda->world, dst)))
@@ -380,9 +384,10 @@ static weft_status gda_iget(struct remote from, void *dst, const struct path_str
     return status ? status : flush_read(state, dst, false);
 }
 
-/* ------------------------------------------------------------------------------ single values back */
+/* --------------------------------------------------------------------------- single values back */
 
-/* The place of a block's result is the caller's alone until it has read it. Without it the span is given away. */
+/* The place of a block's result is the caller's alone until it has read it. Without it the span is
+ * given away. */
 static weft_status take_result(struct path_state *state, const struct span *span, uint64_t index)
 {
     struct path_wait wait = {
@@ -433,7 +438,7 @@ static weft_status gda_load(struct remote from, void *value, size_t width)
     return status;
 }
 
-/* ------------------------------------------------------------------------------- atomics, signals */
+/* ----------------------------------------------------------------------------- atomics, signals */
 
 static int does(weft_amo amo)
 {
@@ -493,8 +498,8 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
     return status ? status : copy(state->gda->world, fetched, &before, width);
 }
 
-/* A set is one inline write in strict order, an add one atomic: neither passes what the queue was given before, also where
- * the network takes several ways. */
+/* A set is one inline write in strict order, an add one atomic: neither passes what the queue was
+ * given before, also where the network takes several ways. */
 static weft_status signal(struct path_state *state, uint32_t adapter, struct remote at,
                           uint64_t value, weft_signal_op op)
 {
@@ -531,7 +536,7 @@ static weft_status gda_put_signal(struct remote to, const void *src, size_t byte
     return status || nbi ? status : settled(state, to.peer, adapter, end, BOX_OP_PUT);
 }
 
-/* ------------------------------------------------------------------------------------ completion */
+/* ----------------------------------------------------------------------------------- completion */
 
 static uint32_t slots_of(const struct gda *gda)
 {
@@ -602,7 +607,7 @@ static weft_status gda_fence(struct path_state *state)
     return has_relaxed(state->gda) || state->gda->count > 1 ? gda_quiet(state) : WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------- joining, leaving */
+/* ----------------------------------------------------------------------------- joining, leaving */
 
 static void close_state(struct path_state *state)
 {

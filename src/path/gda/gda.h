@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of path gda: send queues of an mlx5 adapter in memory of this PE, of which each has one peer.
- * Whoever has an operation stores the request itself, rings the adapter's doorbell and sees the completion
- * (weft/device/gda_queue.h): device code by queues of its own (weft/device/gda.h), the host by one more to
- * each peer (gda.c). Both use the same requests, so what they cost can be compared on one wire.
+/* The inside of path gda: send queues of an mlx5 adapter in memory of this PE, of which each has
+ * one peer. Whoever has an operation stores the request itself, rings the adapter's doorbell and
+ * sees the completion (weft/device/gda_queue.h): device code by queues of its own
+ * (weft/device/gda.h), the host by one more to each peer (gda.c). Both use the same requests, so
+ * what they cost can be compared on one wire.
  *
- * A PE uses one adapter or several, all PEs of a job as many: adapter a here and adapter a there are joined by queues of
- * their own, and have keys of their own. Atomics of one adapter are atomic with each other, and with nothing else: those
- * on one word go to the same adapter of its PE, whoever gives them (weft_dev_gda_word()). */
+ * A PE uses one adapter or several, all PEs of a job as many: adapter a here and adapter a there
+ * are joined by queues of their own, and have keys of their own. Atomics of one adapter are atomic
+ * with each other, and with nothing else: those on one word go to the same adapter of its PE,
+ * whoever gives them (weft_dev_gda_word()). */
 #ifndef WEFT_PATH_GDA_GDA_H
 #define WEFT_PATH_GDA_GDA_H
 
@@ -56,15 +58,16 @@ struct gda_adapters {
         one[GDA_CANDIDATES]; /* those that could be used, until they are shared out */
 };
 
-/* Opens an adapter and looks whether it has all that is needed: what it lacks, "" = nothing; then it is open. */
+/* Opens an adapter and looks whether it has all that is needed: what it lacks, "" = nothing; then
+ * it is open. */
 void gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks, size_t bytes);
 void gda_close_adapter(struct gda_adapter *adapter);
 
 /* Queues of device code to each PE: WEFT_GDA_QUEUES, and one by each adapter at least. */
 uint32_t gda_queues_each(uint32_t adapters);
 
-/* The adapters that this PE uses; collective. *result NULL: none; `lacks` says what is missing, of each adapter all at
- * once. `has`: which they are. A failure is one of the configuration. */
+/* The adapters that this PE uses; collective. *result NULL: none; `lacks` says what is missing, of
+ * each adapter all at once. `has`: which they are. A failure is one of the configuration. */
 weft_status gda_find(const struct path_world *world, struct gda_adapters **result, char *lacks,
                      size_t lacks_bytes, char *has, size_t has_bytes);
 void gda_drop_adapters(void *adapters);
@@ -167,7 +170,8 @@ void gda_leave(struct gda *gda);
 
 /* ------------------------------------------- device.c, cuda.c: what device code is told
  *
- * Where the parts of struct weft_dev_gda lie: of simt in host segments, of cuda in the GPU's as well. */
+ * Where the parts of struct weft_dev_gda lie: of simt in host segments, of cuda in the GPU's as
+ * well. */
 
 /* Entries of the path's table: see path.h. */
 weft_status gda_tell_device(struct path_common *common, bool cuda, struct weft_dev *dev);
@@ -176,8 +180,8 @@ void gda_name_queue(const struct path_common *common, int pe, uint64_t queue, ch
                     size_t bytes);
 void gda_free_simt(struct gda_simt *simt);
 
-/* Makes what device code of cuda needs beside its tables: the queues where the GPU reaches them, and their
- * doorbells. WEFT_OK and gda->cuda NULL: the GPU cannot, and `lacks` says why. */
+/* Makes what device code of cuda needs beside its tables: the queues where the GPU reaches them,
+ * and their doorbells. WEFT_OK and gda->cuda NULL: the GPU cannot, and `lacks` says why. */
 weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes);
 void gda_close_cuda(struct gda *gda);
 weft_status gda_tell_cuda(struct gda *gda, struct weft_dev *dev);
@@ -188,8 +192,8 @@ void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes);
 
 /* --------------------------------------------------------------------- bell.c: doorbells
  *
- * Where the GPU may not write a register of the adapter, it writes a word of memory in its place, and a thread
- * passes on what it finds there. */
+ * Where the GPU may not write a register of the adapter, it writes a word of memory in its place,
+ * and a thread passes on what it finds there. */
 struct gda_bell;
 weft_status gda_bell_start(struct gda_bell **bell, uint32_t count);
 /* Before anything is written to `word`, which is zero. */
@@ -200,8 +204,8 @@ void gda_bell_stop(struct gda_bell *bell);
 
 enum { GDA_WHY_BYTES = 240 };
 
-/* Of the windows of the GPU heap, whose memory comes in allocations that are registered whole; every unit of one has
- * its key. */
+/* Of the windows of the GPU heap, whose memory comes in allocations that are registered whole;
+ * every unit of one has its key. */
 struct gda_gpu {
     uint32_t unit_bits, units;
     uint64_t *bases;       /* [npes] where the windows begin */
@@ -232,8 +236,9 @@ weft_status gda_flush(const struct gda *gda);
 
 /* ------------------------------------------------------------------- far.c: queues in GPU memory
  *
- * For device code on a GPU: beside those of `queues`, in their order, with everything that the adapter reads and writes
- * in the GPU's memory. GPU memory has then keys of relaxed order for data besides. */
+ * For device code on a GPU: beside those of `queues`, in their order, with everything that the
+ * adapter reads and writes in the GPU's memory. GPU memory has then keys of relaxed order for data
+ * besides. */
 struct gda_far {
     struct mlx5dv_devx_umem *umems[GDA_ADAPTERS_MOST];
     struct ibv_mr *regions[GDA_ADAPTERS_MOST];
@@ -253,7 +258,8 @@ weft_status gda_await_far(const struct gda *gda, uint32_t number, uint64_t targe
 
 /* What the adapter cannot do that is needed, into `lacks`; "" = nothing. */
 void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes);
-/* Whether the network may take several ways for the packets of one queue; true also where that cannot be asked. */
+/* Whether the network may take several ways for the packets of one queue; true also where that
+ * cannot be asked. */
 bool gda_may_reorder(const struct gda_adapter *adapter);
 weft_status gda_create_cq(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at);
 weft_status gda_create_qp(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at,
@@ -296,11 +302,13 @@ void gda_free_memory(struct gda *gda);
 /* The address of an offset of a segment at its PE. */
 uint64_t gda_address_of(const struct gda *gda, struct remote at);
 
-/* The same with the key that a request by that adapter has; *bytes is cut where another key begins. */
+/* The same with the key that a request by that adapter has; *bytes is cut where another key
+ * begins. */
 struct weft_dev_gda_place gda_there(const struct gda *gda, uint32_t adapter, struct remote at,
                                     size_t *bytes);
 
-/* The key of relaxed order there, for data alone; *open: there is one, and what goes by it has to be flushed. */
+/* The key of relaxed order there, for data alone; *open: there is one, and what goes by it has to
+ * be flushed. */
 uint32_t gda_data_key(const struct gda *gda, uint32_t adapter, struct remote at, bool *open);
 
 /* The same of own memory, the GPU's too; false: it is not registered. */
@@ -309,8 +317,8 @@ bool gda_here(const struct gda *gda, uint32_t adapter, const void *local, size_t
 
 /* --------------------------------------------------------------------------- wait.c: waits */
 
-/* Gives a read of the peer's memory to a queue of the host or of simt, behind which all that it wrote there is in its
- * place; complete when `*end` blocks are. */
+/* Gives a read of the peer's memory to a queue of the host or of simt, behind which all that it
+ * wrote there is in its place; complete when `*end` blocks are. */
 weft_status gda_flush_queue(const struct gda *gda, struct weft_dev_gda_queue *q, int pe,
                             uint32_t adapter, uint64_t *end);
 

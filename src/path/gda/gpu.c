@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory behind keys of the adapter: every allocation of the GPU heap is registered whole when it comes, by
- * dma-buf, else by its address, and the others are told its key. What can be registered in neither way is refused with
- * the causes of both. */
+/* GPU memory behind keys of the adapter: every allocation of the GPU heap is registered whole when
+ * it comes, by dma-buf, else by its address, and the others are told its key. What can be
+ * registered in neither way is refused with the causes of both. */
 #include "path/gda/gda.h"
 
 #include "base/status.h"
@@ -26,7 +26,7 @@ static CUdeviceptr own_window(const struct gda *gda)
     return gpu_heap_own(&gda->world->gpu->heap)->base;
 }
 
-/* ---------------------------------------------------------------------------------- registration */
+/* --------------------------------------------------------------------------------- registration */
 
 static struct ibv_mr *by_dmabuf(struct gda *gda, const struct gda_adapter *adapter, CUdeviceptr at,
                                 size_t bytes, bool relaxed, char *why, size_t room)
@@ -78,7 +78,7 @@ static weft_status register_extent(struct gda *gda, const struct gda_adapter *ad
                            adapter->name, extent->bytes >> 20, one, other);
 }
 
-/* ------------------------------------------------------------------------------------------ keys */
+/* ----------------------------------------------------------------------------------------- keys */
 
 static void set_keys(const struct gda_gpu *gpu, uint32_t *keys, size_t offset, size_t bytes,
                      uint32_t key)
@@ -199,7 +199,7 @@ static weft_status follow_heap(struct gda *gda)
     return status;
 }
 
-/* ---------------------------------------------------------------------------------- its beginning */
+/* -------------------------------------------------------------------------------- its beginning */
 
 static weft_status make_gpu(struct gda *gda)
 {
@@ -278,7 +278,7 @@ void gda_free_gpu(struct gda *gda)
     gda->gpu = NULL;
 }
 
-/* --------------------------------------------------------------------------------------- the rest */
+/* ------------------------------------------------------------------------------------- the rest */
 
 weft_status gda_flush(const struct gda *gda)
 {

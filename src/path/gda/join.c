@@ -29,7 +29,8 @@ static weft_status make_bounce(struct gda *gda)
     return WEFT_OK;
 }
 
-/* A PE that none has chosen the path for may lack what it needs; it would not be asked for anything. */
+/* A PE that none has chosen the path for may lack what it needs; it would not be asked for
+ * anything. */
 static weft_status make(struct gda *gda)
 {
     if (!gda->adapters)

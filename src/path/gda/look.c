@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One adapter for path gda: opened, and looked at for all that the path needs of it, so that everything it lacks is told
- * at once. Knows nothing of PEs, and not which adapter is taken. */
+/* One adapter for path gda: opened, and looked at for all that the path needs of it, so that
+ * everything it lacks is told at once. Knows nothing of PEs, and not which adapter is taken. */
 #include "path/gda/gda.h"
 
 #include <errno.h>
@@ -18,15 +18,16 @@ static void lacking(char *lacks, size_t bytes, const char *what, const char *why
                  why);
 }
 
-/* How far a GID reaches: one of RoCE v2 further than one of v1, which no router knows, and the one of an IPv4 address
- * further than a link-local one. */
+/* How far a GID reaches: one of RoCE v2 further than one of v1, which no router knows, and the one
+ * of an IPv4 address further than a link-local one. */
 static int reach_of(const union ibv_gid *gid, bool second)
 {
     static const unsigned char ipv4[12] = {[10] = 0xff, [11] = 0xff};
     return 2 * second + !memcmp(gid->raw, ipv4, sizeof ipv4);
 }
 
-/* The GID of the port that reaches furthest; the kernel tells the version of each beside it. -1: there is none. */
+/* The GID of the port that reaches furthest; the kernel tells the version of each beside it. -1:
+ * there is none. */
 static int find_gid(const struct gda_adapter *adapter, union ibv_gid *gid)
 {
     static const union ibv_gid zero;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registration of the segments with the adapter, in chunks with a key each, all at the start: device code
- * cannot ask for one later. Knows nothing of queues. */
+/* Registration of the segments with the adapter, in chunks with a key each, all at the start:
+ * device code cannot ask for one later. Knows nothing of queues. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"

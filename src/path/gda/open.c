@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the adapters of path gda: which libraries, which devices are near, and which of them this PE takes
- * when all have told each other what they could. Everything that they lack is told at once. */
+/* Finding the adapters of path gda: which libraries, which devices are near, and which of them this
+ * PE takes when all have told each other what they could. Everything that they lack is told at
+ * once. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -45,8 +46,8 @@ static weft_status check_config(void)
     return WEFT_OK;
 }
 
-/* The folder of the software adapter: beside the file that holds this function, as it is installed, or
- * as it is built, where programs stand in another folder beside that of the libraries. */
+/* The folder of the software adapter: beside the file that holds this function, as it is installed,
+ * or as it is built, where programs stand in another folder beside that of the libraries. */
 static bool soft_folder(char folder[PATH_MAX])
 {
     static const char *const beside[] = {"weft-hca", "../lib/weft-hca"};
@@ -248,7 +249,7 @@ static weft_status find_own(struct finding *finding)
     return check_wanted(finding);
 }
 
-/* -------------------------------------------------------------------------------------- the job's */
+/* ------------------------------------------------------------------------------------ the job's */
 
 /* Leaves this PE the adapters that it picks. */
 static weft_status take_own(struct finding *finding, const struct gda_candidates *all)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which adapters each PE uses over path gda, of those that it could: a pure function of what all PEs have told each
- * other, so that every PE knows what all have without asking again. Tested by tables. Knows nothing of verbs. */
+/* Which adapters each PE uses over path gda, of those that it could: a pure function of what all
+ * PEs have told each other, so that every PE knows what all have without asking again. Tested by
+ * tables. Knows nothing of verbs. */
 #ifndef WEFT_PATH_GDA_PICK_H
 #define WEFT_PATH_GDA_PICK_H
 
@@ -26,9 +27,10 @@ struct gda_picked {
 
 /* all, node_of: [npes].
  *
- * A PE that wants a number gets so many, the nearest. Else its share: of those that are as near to it as the nearest, and
- * nearer to no other PE of its node, as many as there are for each PE to which one of them is the nearest; where there
- * are not enough of them, one, which the PEs of the node take by turns. */
+ * A PE that wants a number gets so many, the nearest. Else its share: of those that are as near to
+ * it as the nearest, and nearer to no other PE of its node, as many as there are for each PE to
+ * which one of them is the nearest; where there are not enough of them, one, which the PEs of the
+ * node take by turns. */
 void gda_pick(const struct gda_candidates *all, const int *node_of, int npes, int pe,
               struct gda_picked *picked);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What PEs tell each other to connect path gda, and whether it can be true: what a peer has sent is looked at before any of
- * it is used as a length, an index or a number. Pure functions; fuzz target gda_record. Knows nothing of verbs. */
+/* What PEs tell each other to connect path gda, and whether it can be true: what a peer has sent is
+ * looked at before any of it is used as a length, an index or a number. Pure functions; fuzz target
+ * gda_record. Knows nothing of verbs. */
 #ifndef WEFT_PATH_GDA_RECORD_H
 #define WEFT_PATH_GDA_RECORD_H
 
@@ -29,8 +30,8 @@ struct gda_shape {
     uint64_t sizes[SEG_COUNT]; /* bytes of the segments */
 };
 
-/* A PE's; words follow: by each adapter the keys of its chunks as requests have them, those of relaxed order likewise,
- * then the numbers of its queues to each PE. */
+/* A PE's; words follow: by each adapter the keys of its chunks as requests have them, those of
+ * relaxed order likewise, then the numbers of its queues to each PE. */
 struct gda_record {
     struct gda_address addresses[GDA_ADAPTERS_MOST];
     uint32_t each, chunks, chunk_bits, relaxed;
@@ -50,8 +51,8 @@ size_t gda_record_bytes(const struct gda_shape *shape);
 /* What in it cannot be true; NULL: nothing. `record` has gda_record_bytes() bytes. */
 const char *gda_record_fault(const struct gda_shape *shape, const struct gda_record *record);
 
-/* The same of a list of adapters, of how many a PE uses, of numbers of queue pairs, and of where a GPU heap of `bytes`
- * bytes begins. */
+/* The same of a list of adapters, of how many a PE uses, of numbers of queue pairs, and of where a
+ * GPU heap of `bytes` bytes begins. */
 const char *gda_candidates_fault(const struct gda_candidates *candidates);
 const char *gda_count_fault(uint32_t adapters);
 const char *gda_numbers_fault(const uint32_t *numbers, size_t count);

@@ -17,7 +17,8 @@ static weft_status failed(const struct gda *gda, const struct weft_dev_gda_queue
     if (weft_dev_gda_cqe_opcode(last) != WEFT_DEV_GDA_CQE_ERROR)
         return base_fail(
             WEFT_ERR_TIMEOUT,
-            "path gda: the host's queue to PE %d (queue pair %#x of %s, port %d) was given up when a "
+            "path gda: the host's queue to PE %d (queue pair %#x of %s, port %d) was given up "
+            "when a "
             "wait for room in it had expired",
             pe, q->number, name, GDA_PORT);
     uint64_t word = __atomic_load_n(q->completion - 1, __ATOMIC_RELAXED);

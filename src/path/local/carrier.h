@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For paths that decide when an operation is carried out and leave the doing to path p2p: weak, slow.
- * They have their table's operations from here and say only what becomes of each. */
+/* For paths that decide when an operation is carried out and leave the doing to path p2p: weak,
+ * slow. They have their table's operations from here and say only what becomes of each. */
 #ifndef WEFT_PATH_LOCAL_CARRIER_H
 #define WEFT_PATH_LOCAL_CARRIER_H
 
 #include "path/path.h"
 
-/* An operation as it is kept until its time. Peers live as long as their context, and so do these. */
+/* An operation as it is kept until its time. Peers live as long as their context, and so do
+ * these. */
 enum carried_operation { CARRY_PUT, CARRY_GET, CARRY_ATOMIC, CARRY_PUT_SIGNAL };
 
 struct carried {
@@ -26,15 +27,15 @@ struct carrier {
     const struct path_world *world;
     struct path_state *state; /* p2p's own; NULL until the job has a GPU side */
 
-    /* What the path does with an operation: keeps it for later (it owns a copy then), or returns when it
-     * is complete. */
+    /* What the path does with an operation: keeps it for later (it owns a copy then), or returns
+     * when it is complete. */
     weft_status (*later)(struct path_state *state, struct carried carried);
     weft_status (*now)(struct path_state *state, struct carried carried);
 };
 
 /* Entries of the path's table. An operation goes `later` when nothing of it is wanted at once: nbi,
- * atomics that fetch nothing, and blocking puts, of a copy of their source. Device memory is never copied:
- * a blocking put from there goes `now`. */
+ * atomics that fetch nothing, and blocking puts, of a copy of their source. Device memory is never
+ * copied: a blocking put from there goes `now`. */
 weft_status carrier_put(struct remote to, const void *src, size_t bytes, bool nbi);
 weft_status carrier_get(struct remote from, void *dst, size_t bytes, bool nbi);
 weft_status carrier_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See mapped.h. A put is posted: the CPU has sent its stores when it returns, and quiet and fence wait until they
- * have arrived, by a load from the same memory behind them. PCI Express keeps stores to one GPU in order, so that
- * a signal needs no such wait. */
+/* See mapped.h. A put is posted: the CPU has sent its stores when it returns, and quiet and fence
+ * wait until they have arrived, by a load from the same memory behind them. PCI Express keeps
+ * stores to one GPU in order, so that a signal needs no such wait. */
 #include "path/local/mapped.h"
 
 #include "base/status.h"
@@ -37,7 +37,8 @@ static void stored(struct mapped *m, int slot)
     epoch_give(&m->stores[slot % MAPPED_SLOTS]);
 }
 
-/* Stores of other threads leave their CPUs at an interrupt, if they have not before (Intel SDM volume 3, 11.3.1). */
+/* Stores of other threads leave their CPUs at an interrupt, if they have not before (Intel SDM
+ * volume 3, 11.3.1). */
 static void send_others_stores(void)
 {
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
@@ -59,7 +60,8 @@ void mapped_settle(struct mapped *m)
     }
     if (!open)
         return;
-    /* Never forgotten: a second quiet would take the first one's word for stores that still are on their way. */
+    /* Never forgotten: a second quiet would take the first one's word for stores that still are on
+     * their way. */
     if (atomic_load_explicit(&m->storer, memory_order_relaxed) != &this_thread)
         send_others_stores();
     const struct gpu *gpu = m->world->gpu;
@@ -156,8 +158,8 @@ static bool arrived(bool done)
     return done;
 }
 
-/* Host memory of a peer into own GPU memory: in front of what this PE launches there next, and quiet makes sure of
- * it for others. */
+/* Host memory of a peer into own GPU memory: in front of what this PE launches there next, and
+ * quiet makes sure of it for others. */
 static bool get_to_device(struct mapped *m, struct remote from, void *dst, size_t bytes)
 {
     struct gpu *gpu = m->world->gpu;

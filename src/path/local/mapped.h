@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What paths of a node do with GPU memory without asking a GPU, or the peer: small transfers between GPU memory
- * that is mapped into the CPU's addresses (gpu/map.h) and memory that the CPU reads and writes. Every function
- * says false where that is not the better way, or none; then nothing was done. For paths self and p2p (p2p_gpu.c), and staged. */
+/* What paths of a node do with GPU memory without asking a GPU, or the peer: small transfers
+ * between GPU memory that is mapped into the CPU's addresses (gpu/map.h) and memory that the CPU
+ * reads and writes. Every function says false where that is not the better way, or none; then
+ * nothing was done. For paths self and p2p (p2p_gpu.c), and staged. */
 #ifndef WEFT_PATH_LOCAL_MAPPED_H
 #define WEFT_PATH_LOCAL_MAPPED_H
 
@@ -18,10 +19,11 @@ enum { MAPPED_SLOTS = 64 };
 struct mapped {
     const struct path_world *world; /* its GPU side may come later */
     _Atomic uint64_t used;          /* bit slot % 64: something was stored there */
-    /* Stores through the mapping of a window, at slot % 64; a load-back behind them completes them. */
+    /* Stores through the mapping of a window, at slot % 64; a load-back behind them completes
+     * them. */
     struct epoch stores[MAPPED_SLOTS];
-    bool
-        fences_each; /* the system has no way to make the stores of other threads leave their CPUs */
+    bool fences_each; /* the system has no way to make the stores of other threads leave their
+                       * CPUs */
     const char *_Atomic storer; /* the thread that has stored, or that several have (mapped.c) */
 };
 
@@ -41,7 +43,8 @@ bool mapped_load(struct remote from, void *value, size_t width);
 bool mapped_put_signal(struct mapped *m, struct remote to, const void *src, size_t bytes,
                        struct remote signal, uint64_t value);
 
-/* Entry of the paths' tables: whether the host's small transfers to that PE's GPU memory are done so. */
+/* Entry of the paths' tables: whether the host's small transfers to that PE's GPU memory are done
+ * so. */
 weft_status mapped_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
                           size_t bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Paths `self` and `p2p`: the peer's memory is mapped here. With host memory on both sides every
- * operation is a few loads and stores that are complete at once; src/ops does the common ones inline,
- * these serve the rest. Operations that touch GPU memory go on to p2p_gpu.c. */
+ * operation is a few loads and stores that are complete at once; src/ops does the common ones
+ * inline, these serve the rest. Operations that touch GPU memory go on to p2p_gpu.c. */
 #include "path/local/p2p.h"
 #include "path/local/mapped.h"
 
@@ -199,7 +199,7 @@ static weft_status p2p_iget(struct remote from, void *dst, const struct path_str
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------ the tables */
+/* ----------------------------------------------------------------------------------- the tables */
 
 static const char *self_obstacle(const struct path_facts *facts)
 {

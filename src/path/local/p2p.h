@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two halves of the paths `self` and `p2p`: what the CPU does itself (p2p.c), and what it asks of
- * its GPU because GPU memory is on either side (p2p_gpu.c). */
+/* The two halves of the paths `self` and `p2p`: what the CPU does itself (p2p.c), and what it asks
+ * of its GPU because GPU memory is on either side (p2p_gpu.c). */
 #ifndef WEFT_PATH_LOCAL_P2P_H
 #define WEFT_PATH_LOCAL_P2P_H
 

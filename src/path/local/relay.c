@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `relay`: GPU memory of a PE of this node that this PE's GPU cannot access, by a third GPU that can
- * access both: its copy engines and our kernels on it carry from one memory to the other, over both links
- * at once, and nothing is kept there (gpu/relay.h). Operations are those of path p2p asked of another GPU;
- * order and completion come from its lanes. */
+/* Path `relay`: GPU memory of a PE of this node that this PE's GPU cannot access, by a third GPU
+ * that can access both: its copy engines and our kernels on it carry from one memory to the other,
+ * over both links at once, and nothing is kept there (gpu/relay.h). Operations are those of path
+ * p2p asked of another GPU; order and completion come from its lanes. */
 #include "gpu/relay.h"
 #include "gpu/stripe.h"
 #include "path/local/relay.h"
@@ -24,8 +24,8 @@ static weft_status locate(struct remote at, struct gpu **side, char **address)
     const struct gpu *gpu = world->gpu;
     int slot = gpu->slot_of[at.peer->pe];
     *side = slot < 0 ? NULL : gpu_relay_side(gpu, slot);
-    /* It was there when this path was chosen, but the heap may have grown since, and mapping the new
-     * memory may have been refused. */
+    /* It was there when this path was chosen, but the heap may have grown since, and mapping the
+     * new memory may have been refused. */
     if (!*side)
         return base_fail(WEFT_ERR_NO_PATH,
                          "the GPU memory of PE %d is not relayed to PE %d any more (%s)",
@@ -180,8 +180,8 @@ static weft_status relay_put_signal(struct remote to, const void *src, size_t by
     return !status && !nbi && reached && !plain ? gpu_lane_quiet(side, lane) : status;
 }
 
-/* Also the fence: what follows may go another way, and must not overtake a copy. All third GPUs, also one
- * that no peer goes over any more. */
+/* Also the fence: what follows may go another way, and must not overtake a copy. All third GPUs,
+ * also one that no peer goes over any more. */
 static weft_status relay_quiet(struct path_state *state)
 {
     const struct gpu *gpu = state->gpu;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this PE asks of a peer and the answers to it, for which somebody waits or a quiet will. The owner's
- * part is in serve.c. */
+/* What this PE asks of a peer and the answers to it, for which somebody waits or a quiet will. The
+ * owner's part is in serve.c. */
 #include "path/net/net.h"
 
 #include "base/status.h"

@@ -7,11 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The fastest class first: NICs that move memory themselves, then TCP, then what is left over. "tcp" has
- * datagrams of its own since libfabric 1.18; in 1.17 that was the provider "net", on trial, and many times
- * slower than ofi_rxm where PEs share CPUs. Shared memory is behind TCP although it is faster: it
- * reaches no other node, and a PE that is killed leaves its files in /dev/shm. "sockets", which nobody
- * maintains any more and over which few runs ended in time, is not among them. */
+/* The fastest class first: NICs that move memory themselves, then TCP, then what is left over.
+ * "tcp" has datagrams of its own since libfabric 1.18; in 1.17 that was the provider "net", on
+ * trial, and many times slower than ofi_rxm where PEs share CPUs. Shared memory is behind TCP
+ * although it is faster: it reaches no other node, and a PE that is killed leaves its files in
+ * /dev/shm. "sockets", which nobody maintains any more and over which few runs ended in time, is
+ * not among them. */
 static const char *const providers[] = {
     "cxi", "efa",         "opx", "psm3", "psm2", "verbs;ofi_rxm", "verbs;ofi_rxd",
     "tcp", "tcp;ofi_rxm", "net", "shm",  "sm2",  "udp;ofi_rxd",
@@ -132,7 +133,8 @@ static weft_status unknown_provider(const struct net_offer *offers, size_t count
                      wish->provider, list[0] ? list : "none");
 }
 
-/* The first name of the list that nothing has which is wished otherwise; *length 0: all are there. */
+/* The first name of the list that nothing has which is wished otherwise; *length 0: all are
+ * there. */
 static const char *missing_interface(const struct net_offer *offers, size_t count,
                                      const struct net_wish *wish, size_t *length)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the ways that libfabric offers path net takes: a pure function of the list, of the
- * configuration and of what all PEs have in common, tested by tables. Knows no type of libfabric. */
+ * configuration and of what all PEs have in common, tested by tables. Knows no type of
+ * libfabric. */
 #ifndef WEFT_PATH_NET_CHOOSE_H
 #define WEFT_PATH_NET_CHOOSE_H
 
@@ -45,26 +46,27 @@ struct net_wish {
     bool nodes;                       /* some PEs are on other nodes */
 };
 
-/* The kinds of ways that PEs compare: a provider of the table with a family of addresses. Bit i of such
- * a set is row i; the lowest row is the fastest class. */
+/* The kinds of ways that PEs compare: a provider of the table with a family of addresses. Bit i of
+ * such a set is row i; the lowest row is the fastest class. */
 typedef uint64_t net_rows;
 
-/* The rows of which this PE has an offer that fits the wish. WEFT_ERR_CONFIG: the wish names a provider or
- * an interface that is not offered (the sentence lists those that are), or one that lacks an ability
- * (which). WEFT_ERR_UNSUPPORTED: nothing fits (why not, for each provider). */
+/* The rows of which this PE has an offer that fits the wish. WEFT_ERR_CONFIG: the wish names a
+ * provider or an interface that is not offered (the sentence lists those that are), or one that
+ * lacks an ability (which). WEFT_ERR_UNSUPPORTED: nothing fits (why not, for each provider). */
 weft_status net_choose_rows(const struct net_offer *offers, size_t count,
                             const struct net_wish *wish, net_rows *rows);
 
-/* The best offers of the lowest row in `common`, which all PEs have: numbers of at most `most` offers,
- * each of another interface, in the order of the wish or else in theirs; how many. None when `common` is empty. The best are
- * those whose carrier is there before those where it is gone, which reach other nodes where that is
- * needed (the loopback interface where it is not), are of a network in `networks` (those of other PEs),
- * are not IP over InfiniBand; and, unless the wish names interfaces, at least half as fast as the fastest. */
+/* The best offers of the lowest row in `common`, which all PEs have: numbers of at most `most`
+ * offers, each of another interface, in the order of the wish or else in theirs; how many. None
+ * when `common` is empty. The best are those whose carrier is there before those where it is gone,
+ * which reach other nodes where that is needed (the loopback interface where it is not), are of a
+ * network in `networks` (those of other PEs), are not IP over InfiniBand; and, unless the wish
+ * names interfaces, at least half as fast as the fastest. */
 int net_choose_offers(const struct net_offer *offers, size_t count, const struct net_wish *wish,
                       net_rows common, uint64_t networks, int *taken, int most);
 
-/* A set of networks as bits, for comparing those of several PEs: few collide, and one that does only
- * makes an interface look more common than it is. */
+/* A set of networks as bits, for comparing those of several PEs: few collide, and one that does
+ * only makes an interface look more common than it is. */
 uint64_t net_choose_networks(const struct net_offer *offers, size_t count);
 
 /* "provider tcp;ofi_rxm on eth0 (192.0.2.0/24)", with a warning where it is IP over InfiniBand. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remote writes and reads of path net, between host memories: cut at the borders of registered chunks,
- * each piece posted at once, its completion counted in the context's channel to the peer. Local memory
- * that the provider wants registered and that is not, goes by way of registered copies. */
+/* Remote writes and reads of path net, between host memories: cut at the borders of registered
+ * chunks, each piece posted at once, its completion counted in the context's channel to the peer.
+ * Local memory that the provider wants registered and that is not, goes by way of registered
+ * copies. */
 #include "path/net/stripe.h"
 
 #include "base/status.h"
@@ -26,7 +27,7 @@ struct piece {
     bool write;
 };
 
-/* -------------------------------------------------------------------------------- what is reused */
+/* ------------------------------------------------------------------------------- what is reused */
 
 static struct net_direct *take_direct(struct path_common *net)
 {
@@ -71,7 +72,7 @@ static void give_back(struct path_common *net, struct net_direct *direct)
     net->free_directs = direct;
 }
 
-/* ------------------------------------------------------------------------------------ local side */
+/* ----------------------------------------------------------------------------------- local side */
 
 void *net_own_descriptor(struct path_common *net, const void *local, size_t *bytes)
 {
@@ -115,7 +116,7 @@ static weft_status prepare_local(struct path_common *net, struct piece *piece,
     return WEFT_OK;
 }
 
-/* ---------------------------------------------------------------------------------------- posting */
+/* -------------------------------------------------------------------------------------- posting */
 
 static ssize_t post(struct path_common *net, const struct piece *piece, const struct net_key *key,
                     struct net_direct *direct, void *local, void *descriptor)

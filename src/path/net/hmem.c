@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory registered with the provider, by dma-buf or by address (which nvidia-peermem or the provider
- * itself turns into pages), so that NICs read and write it in place. Nothing of that is taken on trust:
- * a real registration is tried, and towards each peer bytes are written and read back before anything of the
- * program's goes that way (prove()). What is refused keeps its cause, and GPU memory goes through pinned
- * memory (stage.c) at the end that refuses.
+/* GPU memory registered with the provider, by dma-buf or by address (which nvidia-peermem or the
+ * provider itself turns into pages), so that NICs read and write it in place. Nothing of that is
+ * taken on trust: a real registration is tried, and towards each peer bytes are written and read
+ * back before anything of the program's goes that way (prove()). What is refused keeps its cause,
+ * and GPU memory goes through pinned memory (stage.c) at the end that refuses.
  *
- * Order. What a NIC writes into GPU memory may be visible to the GPU later than a completion, a message or a
- * flag in host memory that came behind it: they took another way. So the writer marks the first message
- * behind such writes (NET_FLUSH), and the owner makes them visible before it carries out anything of that
- * message: by the driver's flush where the GPU does not keep that order by itself. A quiet sends such a message
- * and waits for its answer. A get into GPU memory is flushed here when it has come. */
+ * Order. What a NIC writes into GPU memory may be visible to the GPU later than a completion, a
+ * message or a flag in host memory that came behind it: they took another way. So the writer marks
+ * the first message behind such writes (NET_FLUSH), and the owner makes them visible before it
+ * carries out anything of that message: by the driver's flush where the GPU does not keep that
+ * order by itself. A quiet sends such a message and waits for its answer. A get into GPU memory is
+ * flushed here when it has come. */
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
@@ -49,7 +50,7 @@ struct net_extents {
     size_t count;
 };
 
-/* ---------------------------------------------------------------------------------- the provider */
+/* --------------------------------------------------------------------------------- the provider */
 
 static bool gpu_wanted(const struct fi_info *info, char *why, size_t bytes)
 {
@@ -103,7 +104,7 @@ struct fi_info *net_with_gpu(const struct fabric *lib, struct fi_info *info, cha
     return found;
 }
 
-/* ---------------------------------------------------------------------------------- registration */
+/* --------------------------------------------------------------------------------- registration */
 
 /* The attributes have grown: what this version does not know must be zero. */
 union attributes {
@@ -295,7 +296,7 @@ weft_status net_flush_gpu(struct path_common *net)
                                                      : WEFT_OK;
 }
 
-/* --------------------------------------------------------------------------------- peers' places */
+/* -------------------------------------------------------------------------------- peers' places */
 
 static bool is_reached(const struct net_place *place)
 {
@@ -349,7 +350,7 @@ weft_status net_gpu_place(struct path_state *state, struct net_peer *peer, size_
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ proof */
+/* ---------------------------------------------------------------------------------------- proof */
 
 static void pattern(unsigned char *line, int from, int to, unsigned which)
 {
@@ -421,7 +422,8 @@ static weft_status prove_read(struct path_state *state, struct peer *peer, int r
                             "what the NIC has read from GPU memory is not what is there");
 }
 
-/* That one rail reaches GPU memory there; *well is what was seen, the cause stands in peer->gpu_why. */
+/* That one rail reaches GPU memory there; *well is what was seen, the cause stands in
+ * peer->gpu_why. */
 static weft_status prove_rail(struct path_state *state, struct net_peer *net_peer, int rail,
                               bool *well)
 {
@@ -485,7 +487,8 @@ static void count_rails(const struct path_common *net, const struct net_peer *pe
                  net->rail_count);
 }
 
-/* Own GPU memory that the NIC does not reach goes through pinned memory here, whatever the peer has. */
+/* Own GPU memory that the NIC does not reach goes through pinned memory here, whatever the peer
+ * has. */
 static void describe(struct path_common *net, const struct net_peer *peer, char *found,
                      size_t bytes)
 {
@@ -549,7 +552,7 @@ void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
         net->world->tell_found(net->world, WEFT_GPU, peer->pe, found);
 }
 
-/* --------------------------------------------------------------------------------------- the end */
+/* -------------------------------------------------------------------------------------- the end */
 
 static void free_extents(struct net_extents *extents)
 {

@@ -13,28 +13,30 @@ struct net_place {
     char why[NET_WHY_BYTES];        /* it does not, or the owner's proof of nothing more */
 };
 
-/* In place of `info`, which it takes: the same with FI_HMEM, where it is wanted and there. Else why not. */
+/* In place of `info`, which it takes: the same with FI_HMEM, where it is wanted and there. Else why
+ * not. */
 struct fi_info *net_with_gpu(const struct fabric *lib, struct fi_info *info, char *why,
                              size_t bytes);
 
-/* Whether local GPU memory can be given to libfabric, and how, on each rail (NULL: not on that one); *bytes is
- * cut at the end of what is registered as one. */
+/* Whether local GPU memory can be given to libfabric, and how, on each rail (NULL: not on that
+ * one); *bytes is cut at the end of what is registered as one. */
 bool net_gpu_local(struct path_common *net, const void *local, size_t *bytes,
                    void *descriptors[NET_RAILS]);
 
-/* Where a place in the GPU memory of a peer is, by rail of the peer, known 0: not within reach of that NIC;
- * *bytes is cut at the end of what is one. Asks at first, and waits. */
+/* Where a place in the GPU memory of a peer is, by rail of the peer, known 0: not within reach of
+ * that NIC; *bytes is cut at the end of what is one. Asks at first, and waits. */
 weft_status net_gpu_place(struct path_state *state, struct net_peer *peer, size_t offset,
                           size_t *bytes, struct net_key keys[NET_RAILS]);
 
 /* At the owner: what is told of a place of its own. */
 void net_own_place(struct path_common *net, size_t offset, struct net_place *place);
 
-/* Before what a peer asks for that has written into GPU memory here, or a get into it is complete. */
+/* Before what a peer asks for that has written into GPU memory here, or a get into it is
+ * complete. */
 weft_status net_flush_gpu(struct path_common *net);
 
-/* A rail has failed at either end: where it was the last one over which GPU memory of the peer was proven, that goes
- * through pinned memory from now on, and the path's reason says why. */
+/* A rail has failed at either end: where it was the last one over which GPU memory of the peer was
+ * proven, that goes through pinned memory from now on, and the path's reason says why. */
 void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail);
 
 /* Entry of the path's table. */

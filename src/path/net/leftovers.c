@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes that were killed have left of libfabric's provider shm: a file of 16 MiB in /dev/shm for each
- * endpoint, named by the process, "PID:N:N". They fill that file system, and a process that is later given
- * the same number cannot make its own. Those of this user are removed that belong to nobody any more. */
+/* What processes that were killed have left of libfabric's provider shm: a file of 16 MiB in
+ * /dev/shm for each endpoint, named by the process, "PID:N:N". They fill that file system, and a
+ * process that is later given the same number cannot make its own. Those of this user are removed
+ * that belong to nobody any more. */
 #include "path/net/net.h"
 
 #include "base/log.h"
@@ -23,9 +24,9 @@ static bool is_endpoint(const char *name, pid_t *pid)
     return fits && process > 0 && name[used] == '\0';
 }
 
-/* Its process is no more, as far as this one sees: /dev/shm may be shared with others, whose processes have numbers
- * of their own. This process has made none yet. One PE of the node looks at those of others: two at a time would take
- * each other for users. */
+/* Its process is no more, as far as this one sees: /dev/shm may be shared with others, whose
+ * processes have numbers of their own. This process has made none yet. One PE of the node looks at
+ * those of others: two at a time would take each other for users. */
 static bool is_gone(pid_t pid, bool others)
 {
     return pid == getpid() || (others && kill(pid, 0) < 0 && errno == ESRCH);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registration of memory. The segments are registered chunk by chunk, when a peer first asks for the key
- * of a chunk: a provider that pins what it registers then pins only what is used. Memory of the library's
- * own is registered where the provider wants the local side registered too. */
+/* Registration of memory. The segments are registered chunk by chunk, when a peer first asks for
+ * the key of a chunk: a provider that pins what it registers then pins only what is used. Memory of
+ * the library's own is registered where the provider wants the local side registered too. */
 #include "path/net/stripe.h"
 
 #include "base/log.h"
@@ -91,7 +91,7 @@ struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, s
     return chunk->registered;
 }
 
-/* --------------------------------------------------------------------------------- peers' chunks */
+/* -------------------------------------------------------------------------------- peers' chunks */
 
 weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum segment_id segment,
                            size_t chunk, struct net_key *key)

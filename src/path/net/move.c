@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NIC messages to a peer go over, when there are several: the first, until it fails. Then the next takes
- * its place, and whatever had been sent and was not known to have arrived goes again; the receiver drops by
- * its number what had come before, so that each request is carried out once and in order.
+/* Which NIC messages to a peer go over, when there are several: the first, until it fails. Then the
+ * next takes its place, and whatever had been sent and was not known to have arrived goes again;
+ * the receiver drops by its number what had come before, so that each request is carried out once
+ * and in order.
  *
- * That a NIC has failed is only believed when the peer, probed over another one, is there: else it is the peer
- * that has failed. It is probed when the provider reports an error, or when for some time nothing has come of
- * the peer although something is due. Probes go over the rail that they ask for, once, have no number,
- * and tell of nothing. */
+ * That a NIC has failed is only believed when the peer, probed over another one, is there: else it
+ * is the peer that has failed. It is probed when the provider reports an error, or when for some
+ * time nothing has come of the peer although something is due. Probes go over the rail that they
+ * ask for, once, have no number, and tell of nothing. */
 #include "path/net/stripe_piece.h"
 
 #include "base/clock.h"
@@ -17,7 +18,7 @@
 enum { LOOK_NS = 20 * 1000 * 1000, PROBE_NS = 1000 * 1000 * 1000 };
 static const uint64_t patience_ns = (uint64_t)NET_PATIENCE_S * 1000 * 1000 * 1000;
 
-/* ------------------------------------------------------------------------------------ which rails */
+/* ---------------------------------------------------------------------------------- which rails */
 
 bool net_goes_over(const struct path_common *net, const struct net_peer *peer, int rail)
 {
@@ -33,7 +34,7 @@ int net_other_rail(const struct path_common *net, const struct net_peer *peer, i
     return -1;
 }
 
-/* -------------------------------------------------------------------------------------- what is kept */
+/* --------------------------------------------------------------------------------- what is kept */
 
 void net_keep(struct net_peer *peer, struct net_message *message)
 {
@@ -75,7 +76,7 @@ void net_forget_kept(struct path_common *net, struct net_peer *peer)
     }
 }
 
-/* -------------------------------------------------------------------------------------------- probes */
+/* --------------------------------------------------------------------------------------- probes */
 
 static void look_anew(struct net_peer *peer)
 {
@@ -135,7 +136,7 @@ void net_heard(struct net_peer *peer, int rail)
     peer->alive |= (uint8_t)(1u << rail);
 }
 
-/* ------------------------------------------------------------------------------------------ judging */
+/* -------------------------------------------------------------------------------------- judging */
 
 bool net_suspect(struct path_common *net, struct net_peer *peer, const char *sentence,
                  const char *cause)
@@ -228,10 +229,10 @@ void net_look_at_peers(struct path_common *net)
         look_at(net, &net->peers[pe], ns < NET_SLICE_NS ? ns : NET_SLICE_NS);
 }
 
-/* ------------------------------------------------------------------------------------------- moving */
+/* --------------------------------------------------------------------------------------- moving */
 
-/* What of the peer nobody can send again: remote accesses that are no pieces, and writes whose source may have
- * been used for something else. */
+/* What of the peer nobody can send again: remote accesses that are no pieces, and writes whose
+ * source may have been used for something else. */
 static bool has_lost(struct path_common *net, const struct net_peer *peer)
 {
     return peer->directs || peer->done < peer->loose || net_stage_loses(net, peer);

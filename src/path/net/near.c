@@ -20,7 +20,7 @@ const char *net_near_name(enum net_near near)
     return names[near];
 }
 
-/* --------------------------------------------------------------------------------- pure distance */
+/* -------------------------------------------------------------------------------- pure distance */
 
 static int links_in(const char *chain)
 {
@@ -68,7 +68,7 @@ enum net_near net_near(const struct net_spot *spot, const struct net_place *nic)
     return spot->numas >> nic->numa & 1 ? NET_NEAR_NODE : NET_NEAR_SYS;
 }
 
-/* ----------------------------------------------------------------------------------------- sysfs */
+/* ---------------------------------------------------------------------------------------- sysfs */
 
 /* The first line of a file, without its end. */
 static bool read_line(char *line, size_t bytes, const char *root, const char *folder,
@@ -103,8 +103,8 @@ static bool is_address(const char *part, size_t length)
     return sscanf(text, "%x:%x:%x.%x", &domain, &bus, &device, &function) == 4;
 }
 
-/* The part of a real path from its PCI root to its last PCI device: ".../0000:01:00.0/virtio3" ends before
- * "virtio3". NULL where it has none, else *address is that device. */
+/* The part of a real path from its PCI root to its last PCI device: ".../0000:01:00.0/virtio3" ends
+ * before "virtio3". NULL where it has none, else *address is that device. */
 static const char *find_chain(const char *real, size_t *length, const char **address)
 {
     const char *root = strstr(real, "/pci"), *part = NULL;
@@ -171,7 +171,7 @@ bool net_is_down(const char *root, const char *name)
            (strcmp(state, "down") == 0 || strcmp(state, "lowerlayerdown") == 0);
 }
 
-/* ------------------------------------------------------------------------------------------ GPUs */
+/* ----------------------------------------------------------------------------------------- GPUs */
 
 static int by_address(const void *a, const void *b)
 {
@@ -265,7 +265,7 @@ static bool find_gpu(const char *root, int local_pe, const char *wanted, const c
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------ CPUs */
+/* ----------------------------------------------------------------------------------------- CPUs */
 
 static bool read_cpus(const char *root, int numa, cpu_set_t *cpus)
 {

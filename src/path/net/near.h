@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How near a NIC is to what a PE computes with: its GPU, or its CPUs. Read from sysfs, so that no driver
- * is opened for it and none of the command's libraries is needed; the classes and their names are those
- * of machine/routes.h. Knows nothing of libfabric. */
+/* How near a NIC is to what a PE computes with: its GPU, or its CPUs. Read from sysfs, so that no
+ * driver is opened for it and none of the command's libraries is needed; the classes and their
+ * names are those of machine/routes.h. Knows nothing of libfabric. */
 #ifndef WEFT_PATH_NET_NEAR_H
 #define WEFT_PATH_NET_NEAR_H
 
@@ -24,9 +24,9 @@ const char *net_near_name(enum net_near near);
 
 /* Where a device is. */
 struct net_place {
-    char chain
-        [256]; /* "pci0000:00/0000:00:01.0/0000:01:00.0": bridges from the root on; "" = not known */
-    int numa;  /* -1 = not told */
+    char chain[256]; /* "pci0000:00/0000:00:01.0/0000:01:00.0": bridges from the root on; "" = not
+                        known */
+    int numa;        /* -1 = not told */
 };
 
 /* Where a PE is. */
@@ -50,13 +50,14 @@ bool net_place_of_interface(const char *root, const char *name, struct net_place
 /* The CPUs of a device's NUMA node. */
 bool net_cpus_at(const char *root, const struct net_place *place, cpu_set_t *cpus);
 
-/* What the kernel tells of an interface: speed in Mbit/s, 0 = not told; whether its carrier is gone. */
+/* What the kernel tells of an interface: speed in Mbit/s, 0 = not told; whether its carrier is
+ * gone. */
 uint64_t net_speed_of(const char *root, const char *name);
 bool net_is_down(const char *root, const char *name);
 
-/* Which GPU the PE takes when it comes to that (gpu/device.h), as far as that can be told without the
- * driver; where it cannot, or there is none, its CPUs. wanted: WEFT_GPU; visible: CUDA_VISIBLE_DEVICES,
- * NULL = not set. */
+/* Which GPU the PE takes when it comes to that (gpu/device.h), as far as that can be told without
+ * the driver; where it cannot, or there is none, its CPUs. wanted: WEFT_GPU; visible:
+ * CUDA_VISIBLE_DEVICES, NULL = not set. */
 void net_find_spot(const char *root, int local_pe, const char *wanted, const char *visible,
                    const cpu_set_t *cpus, struct net_spot *spot);
 

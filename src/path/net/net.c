@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `net`: a peer that is reached over a network, by libfabric. Its table of operations; net.h says how
- * an operation travels, order.c what fence and quiet wait for. */
+/* Path `net`: a peer that is reached over a network, by libfabric. Its table of operations; net.h
+ * says how an operation travels, order.c what fence and quiet wait for. */
 #include "path/net/hmem.h"
 
 #include "base/status.h"
@@ -16,7 +16,7 @@ enum {
     NET_LANE = 2                 /* any: contexts are dealt out over all of them */
 };
 
-/* -------------------------------------------------------------------------------------- by requests */
+/* ---------------------------------------------------------------------------------- by requests */
 
 static weft_status put_record(struct path_state *state, struct remote to, enum net_kind kind,
                               const void *src, size_t bytes)
@@ -46,8 +46,8 @@ weft_status net_put_by_requests(struct path_state *state, struct remote to, cons
     return status;
 }
 
-/* Asks for a part of the peer's memory, and waits for it unless `nbi`. value: it is one value, read by
- * one access. */
+/* Asks for a part of the peer's memory, and waits for it unless `nbi`. value: it is one value, read
+ * by one access. */
 static weft_status get_part(struct path_state *state, struct remote from, void *dst, size_t bytes,
                             bool value, bool nbi)
 {
@@ -70,7 +70,7 @@ weft_status net_get_by_requests(struct path_state *state, struct remote from, vo
     return status;
 }
 
-/* ------------------------------------------------------------------------- put and get, lock held */
+/* ----------------------------------------------------------------------- put and get, lock held */
 
 /* device: the source is GPU memory, of more than SMALL_BYTES. */
 static weft_status put_staged(struct path_state *state, struct remote to, const void *src,
@@ -131,7 +131,7 @@ static weft_status get(struct path_state *state, struct remote from, void *dst, 
     return status || nbi ? status : net_await_reads(state, peer);
 }
 
-/* ------------------------------------------------------------------- GPU memory on the local side */
+/* ----------------------------------------------------------------- GPU memory on the local side */
 
 static bool on_device(const struct path_world *world, const void *local)
 {
@@ -357,7 +357,7 @@ static weft_status net_iget(struct remote from, void *dst, const struct path_str
     return status;
 }
 
-/* ------------------------------------------------------------------------------------ completion */
+/* ----------------------------------------------------------------------------------- completion */
 
 static weft_status net_quiet(struct path_state *state)
 {
@@ -391,7 +391,7 @@ static bool net_progress(struct path_state *state)
     return came;
 }
 
-/* --------------------------------------------------------------------------- joining and leaving */
+/* -------------------------------------------------------------------------- joining and leaving */
 
 static const char *net_obstacle(const struct path_facts *facts)
 {

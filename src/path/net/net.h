@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of path net: one endpoint of libfabric per PE, over which every operation goes in one of
- * two ways.
+/* The inside of path net: one endpoint of libfabric per PE, over which every operation goes in one
+ * of two ways.
  *
- * Requests: small puts, atomics, signals and single values are records in messages to the PE that owns the memory (message.c), whose threads carry them out on its own
- * memory (serve.c). So they are atomic with the accesses of that PE and its node, whatever the
- * provider's own atomics are, and what a PE gives to one peer is carried out in the order in which it
- * was given. Messages are numbered; the owner tells up to which number it has carried them out. With several
- * NICs they go again over another when theirs fails (move.c).
- * Direct: larger puts and gets between host memories are remote writes and reads (direct.c).
- * Staged: larger ones from or to GPU memory go in pieces, in place where NICs were seen to reach it, else through
- * pinned host memory (stage.h).
+ * Requests: small puts, atomics, signals and single values are records in messages to the PE that
+ * owns the memory (message.c), whose threads carry them out on its own memory (serve.c). So they
+ * are atomic with the accesses of that PE and its node, whatever the provider's own atomics are,
+ * and what a PE gives to one peer is carried out in the order in which it was given. Messages are
+ * numbered; the owner tells up to which number it has carried them out. With several NICs they go
+ * again over another when theirs fails (move.c). Direct: larger puts and gets between host memories
+ * are remote writes and reads (direct.c). Staged: larger ones from or to GPU memory go in pieces,
+ * in place where NICs were seen to reach it, else through pinned host memory (stage.h).
  *
  * One lock guards all of it, calls of libfabric included, so that providers need none of their own.
  * Whoever waits polls; a thread (progress.c) polls for those who compute. */
@@ -108,9 +108,9 @@ struct net_peer {
     char suspect[NET_SENTENCE_BYTES]; /* what has failed over `via`; "" = nothing has */
     char cause[128];                  /* of that */
     uint32_t awaiting, pieces,
-        directs; /* answers, pieces of large transfers, other accesses under way */
-    uint64_t
-        loose; /* a write that nobody sends again has left; message `loose`, when it is done, confirms it */
+        directs;    /* answers, pieces of large transfers, other accesses under way */
+    uint64_t loose; /* a write that nobody sends again has left; message `loose`, when it is done,
+                       confirms it */
     /* As the one who asks. */
     struct net_message *open; /* being filled; goes when it is full, or when somebody wants it to */
     uint64_t sent;            /* number of the last message with requests */
@@ -215,7 +215,8 @@ struct net_pieces {
     struct net_piece *first, *last;
 };
 
-/* One NIC that this PE uses. The first, rails[0], is the one that messages go over until it fails. */
+/* One NIC that this PE uses. The first, rails[0], is the one that messages go over until it
+ * fails. */
 struct net_rail {
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -319,8 +320,8 @@ struct net_taken {
     bool home_carries; /* large transfers go over the first too */
 };
 
-/* Chooses together with all PEs: what to open, or NULL, and in `lacks` why nothing. `has`: that in words.
- * Both are those of struct path_found. */
+/* Chooses together with all PEs: what to open, or NULL, and in `lacks` why nothing. `has`: that in
+ * words. Both are those of struct path_found. */
 weft_status net_find(const struct path_world *world, struct net_taken **taken, char *lacks,
                      char *has);
 void net_drop_taken(void *taken);
@@ -367,24 +368,28 @@ int net_register(struct net_rail *rail, const void *base, size_t bytes, uint64_t
                  struct fid_mr **memory);
 int net_bind(struct net_rail *rail, struct fid_mr **memory);
 
-/* The endpoint goes first, so that nothing moves in memory that is freed after it; then the rest. */
+/* The endpoint goes first, so that nothing moves in memory that is freed after it; then the
+ * rest. */
 void net_close_endpoint(struct net_rail *rail);
 void net_close_objects(struct net_rail *rail); /* all but `info` */
 void net_close_rail(struct path_common *net, struct net_rail *rail);
 
 const char *net_interface(const struct net_rail *rail);
 
-/* What may lie behind an error, "" = nothing is known: want of descriptors, which libfabric does not always name, or of
- * memory that may be locked, which providers of NICs do with what they use. */
+/* What may lie behind an error, "" = nothing is known: want of descriptors, which libfabric does
+ * not always name, or of memory that may be locked, which providers of NICs do with what they
+ * use. */
 void net_limit(const struct net_rail *rail, int error, char *text, size_t bytes);
 
-/* Whether this process may open no more files: providers then take no connection, and say nothing. */
+/* Whether this process may open no more files: providers then take no connection, and say
+ * nothing. */
 bool net_no_descriptor(void);
 
 /* Whether a CPU of the owner carries out remote accesses. */
 bool net_cpu_moves(const struct fi_info *info);
 
-/* " at 10.1.0.2:4711", where the peer is reached over the rail; "" where the provider does not tell. */
+/* " at 10.1.0.2:4711", where the peer is reached over the rail; "" where the provider does not
+ * tell. */
 enum { NET_WHERE_BYTES = 96 };
 const char *net_where(const struct net_rail *rail, int number, const struct net_peer *peer,
                       char text[NET_WHERE_BYTES]);
@@ -393,7 +398,8 @@ const char *net_where(const struct net_rail *rail, int number, const struct net_
 weft_status net_refused(const struct path_common *net, const struct net_rail *rail,
                         const char *call, int error);
 
-/* Takes the lock. Whoever has it is done in a few microseconds, sooner than a sleeping thread wakes. */
+/* Takes the lock. Whoever has it is done in a few microseconds, sooner than a sleeping thread
+ * wakes. */
 static inline void net_enter(struct path_common *net)
 {
     enum { TRIES = 100 };
@@ -431,7 +437,8 @@ void net_stop_thread(struct path_common *net);
 /* Before endpoints are closed: takes what is still coming. Without the lock. */
 void net_drain(struct path_common *net);
 
-/* The peer's failure as a status of this thread; WEFT_OK: it has none. May wait, without the lock. */
+/* The peer's failure as a status of this thread; WEFT_OK: it has none. May wait, without the
+ * lock. */
 weft_status net_failure(struct path_common *net, struct net_peer *peer);
 
 /* Nothing more goes to the peer. */
@@ -440,16 +447,16 @@ void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status s
 
 /* ------------------------------------------------------------------- message.c (lock held) */
 
-/* Room for a record with `bytes` behind it, in the message to the peer that is being filled. May wait
- * for the window, without the lock meanwhile. */
+/* Room for a record with `bytes` behind it, in the message to the peer that is being filled. May
+ * wait for the window, without the lock meanwhile. */
 weft_status net_request(struct path_state *state, struct net_peer *peer, size_t bytes,
                         struct net_record **record);
 
 /* Sends what has been filled; `tell`: the owner shall tell when it is done. */
 void net_flush(struct path_common *net, struct net_peer *peer, bool tell);
 
-/* The same after requests that nobody answers: where a quiet has followed each such message lately, this one asks
- * as that quiet would. */
+/* The same after requests that nobody answers: where a quiet has followed each such message lately,
+ * this one asks as that quiet would. */
 void net_flush_unanswered(struct path_common *net, struct net_peer *peer);
 
 /* Waits until the owner is done with message `number`, which need not have been sent. */
@@ -517,7 +524,8 @@ void net_arrived(struct path_common *net, struct net_peer *peer, uint64_t handle
 bool net_suspect(struct path_common *net, struct net_peer *peer, const char *sentence,
                  const char *cause);
 
-/* Gives the peer up for what has failed, and says so where no other rail is left that leads there. */
+/* Gives the peer up for what has failed, and says so where no other rail is left that leads
+ * there. */
 void net_give_up(struct path_common *net, struct net_peer *peer, const char *sentence);
 
 /* Something of the peer has come over the rail. */
@@ -563,8 +571,8 @@ void net_cancel_answer(struct path_common *net, uint64_t token);
 /* Nobody waits: quiet does. */
 void net_forget_answer(struct path_common *net, uint64_t token);
 
-/* Sends a request that has a struct net_wanted behind it, and waits for its answer, `bytes` bytes for `to`,
- * unless nbi. wanted: the number of bytes that stands in the request. */
+/* Sends a request that has a struct net_wanted behind it, and waits for its answer, `bytes` bytes
+ * for `to`, unless nbi. wanted: the number of bytes that stands in the request. */
 weft_status net_ask(struct path_state *state, struct net_peer *peer,
                     const struct net_record *question, uint32_t wanted, void *to, size_t bytes,
                     bool nbi);
@@ -585,8 +593,8 @@ struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, s
 weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum segment_id segment,
                            size_t chunk, struct net_key *key);
 
-/* Memory of the library's own, registered where the provider wants that; net_message_slab(): with every
- * rail. */
+/* Memory of the library's own, registered where the provider wants that; net_message_slab(): with
+ * every rail. */
 void *net_slab(struct path_common *net, size_t bytes, void **descriptor);
 void *net_message_slab(struct path_common *net, size_t bytes, void *const **descriptors);
 
@@ -596,12 +604,13 @@ void *net_pinned_slab(struct path_common *net, size_t bytes, void *const **descr
 /* Memory that is pinned for this PE's GPU alone, where it can be. */
 void *net_gpu_slab(struct path_common *net, size_t bytes);
 
-/* This PE's room for a peer, made at the first call, as each of its rails knows it; known 0: not there. */
+/* This PE's room for a peer, made at the first call, as each of its rails knows it; known 0: not
+ * there. */
 void net_room(struct path_common *net, struct net_peer *peer, size_t bytes,
               struct net_key keys[NET_RAILS]);
 
-/* The descriptor of local memory that lies in a chunk of an own segment, which may be registered here
- * first; *bytes is cut at the end of the chunk. NULL: it lies in none. */
+/* The descriptor of local memory that lies in a chunk of an own segment, which may be registered
+ * here first; *bytes is cut at the end of the chunk. NULL: it lies in none. */
 void *net_own_descriptor(struct path_common *net, const void *local, size_t *bytes);
 void net_free_memory(struct path_common *net);
 
@@ -613,8 +622,9 @@ void net_direct_done(struct path_common *net, struct net_direct *direct, bool we
 
 /* --------------------------------------------------------------------- stage.c (lock held) */
 
-/* Moves data of which one side at least is GPU memory: `device` says so of the local side. A put's source
- * is in use while the channel is `filling`; a get's data are there when it has no `reads`. */
+/* Moves data of which one side at least is GPU memory: `device` says so of the local side. A put's
+ * source is in use while the channel is `filling`; a get's data are there when it has no
+ * `reads`. */
 weft_status net_stage_move(struct path_state *state, struct remote at, void *local, size_t bytes,
                            bool device, bool write);
 
@@ -645,7 +655,8 @@ weft_status net_open_state(const struct path_world *world,
                            struct path_state **state); /* not held */
 void net_close_state(struct path_state *state);        /* not held */
 
-/* Direct operations of the context at the peer, and staged ones to their final place, have arrived. */
+/* Direct operations of the context at the peer, and staged ones to their final place, have
+ * arrived. */
 weft_status net_await_writes(struct path_state *state, struct net_peer *peer);
 weft_status net_await_reads(struct path_state *state, struct net_peer *peer);
 
@@ -664,7 +675,7 @@ weft_status net_order_write(struct path_state *state, struct net_peer *peer);
 weft_status net_order(struct path_state *state);
 weft_status net_complete(struct path_state *state);
 
-/* ------------------------------------------------------------------------------ net.c (lock held) */
+/* ---------------------------------------------------------------------------- net.c (lock held) */
 
 /* Any sizes, in as many pieces as it takes; a get waits. */
 weft_status net_put_by_requests(struct path_state *state, struct remote to, const void *src,

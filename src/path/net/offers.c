@@ -137,9 +137,9 @@ static void fill_hints(struct fi_info *hints)
     hints->domain_attr->av_type = FI_AV_TABLE;
 }
 
-/* libfabric makes its queues as long as so many peers need, and takes 256 where nobody tells: too long for
- * devices whose queues end before (soft RoCE), and too short for larger jobs. It reads this once, at its first
- * call of a process; children of the program shall not find it. */
+/* libfabric makes its queues as long as so many peers need, and takes 256 where nobody tells: too
+ * long for devices whose queues end before (soft RoCE), and too short for larger jobs. It reads
+ * this once, at its first call of a process; children of the program shall not find it. */
 static int getinfo_for(const struct fabric *lib, int npes, struct fi_info *hints,
                        struct fi_info **list)
 {
@@ -172,7 +172,7 @@ static weft_status list_offers(const struct fabric *lib, int npes, bool all,
     return tabulate(offers);
 }
 
-/* ------------------------------------------------------------------------- what all have in common */
+/* ---------------------------------------------------------------------- what all have in common */
 
 /* libfabric leaves provider shm out, without a word, where it has no room for its file. */
 static weft_status add_hint(weft_status status, const struct net_wish *wish)
@@ -197,7 +197,8 @@ static weft_status rows_here(const struct fabric *lib, int npes, const struct ne
     if (!status)
         status = net_choose_rows(offers->offer, offers->count, wish, &mine->rows);
     if (status == WEFT_ERR_CONFIG || status == WEFT_ERR_UNSUPPORTED) {
-        /* Said again with all that is there in view: so a provider that lacks something is named. */
+        /* Said again with all that is there in view: so a provider that lacks something is
+         * named. */
         struct net_offers every = {0};
         net_rows none;
         status = list_offers(lib, npes, true, &every);

@@ -59,8 +59,8 @@ static weft_status tell_address(struct path_common *net, struct net_rail *rail,
     return error ? net_refused(net, rail, "fi_getname", error) : WEFT_OK;
 }
 
-/* A rail, with GPU memory where the provider has that; one that cannot be opened so is opened without. What the
- * first said is kept in gpu_lacks. */
+/* A rail, with GPU memory where the provider has that; one that cannot be opened so is opened
+ * without. What the first said is kept in gpu_lacks. */
 static weft_status open_rail(struct path_common *net, struct net_rail *rail)
 {
     char lacks[NET_WHY_BYTES];
@@ -108,8 +108,8 @@ static weft_status open_here(struct path_common *net, struct addresses *mine)
 
 /* ------------------------------------------------------------------------------------ addresses */
 
-/* Which of a peer's rails one of this PE's leads to: of the same network, the one of the same number
- * before others, the next ones by turns; -1 = none. */
+/* Which of a peer's rails one of this PE's leads to: of the same network, the one of the same
+ * number before others, the next ones by turns; -1 = none. */
 static int rail_there(const struct path_common *net, int rail, const struct addresses *peer)
 {
     uint64_t network = net->rails[rail].network;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a context of path net keeps for each peer, and what fence and quiet make of it: which operations must
- * have arrived before the next one goes, and when all of them have. Knows no kind of operation. */
+/* What a context of path net keeps for each peer, and what fence and quiet make of it: which
+ * operations must have arrived before the next one goes, and when all of them have. Knows no kind
+ * of operation. */
 #include "path/net/net.h"
 
 #include "base/status.h"
 
 #include <stdlib.h>
 
-/* --------------------------------------------------------------------------------- what contexts keep */
+/* --------------------------------------------------------------------------- what contexts keep */
 
 struct net_channel *net_touch(struct path_state *state, int pe)
 {
@@ -68,9 +69,10 @@ void net_close_state(struct path_state *state)
     pthread_mutex_unlock(&net->lock);
 }
 
-/* --------------------------------------------------------------------------------- order to one peer */
+/* ---------------------------------------------------------------------------- order to one peer */
 
-/* Until none is left of what `count` counts: a number of the channel to the peer, or of the context. */
+/* Until none is left of what `count` counts: a number of the channel to the peer, or of the
+ * context. */
 static weft_status await_none(struct path_state *state, struct net_peer *peer,
                               enum box_operation operation, const uint32_t *count)
 {
@@ -143,7 +145,7 @@ weft_status net_order_write(struct path_state *state, struct net_peer *peer)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------ completion */
+/* ----------------------------------------------------------------------------------- completion */
 
 static weft_status tell_failure(struct path_state *state)
 {

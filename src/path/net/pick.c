@@ -12,7 +12,7 @@ struct world {
     int npes;
 };
 
-/* ------------------------------------------------------------------------------- what can be used */
+/* ----------------------------------------------------------------------------- what can be used */
 
 /* Another node has the address too, so that it leads nowhere. */
 static bool is_private(const struct world *world, int pe, const struct net_candidate *nic)
@@ -71,7 +71,7 @@ static uint64_t home_network(const struct world *world)
     return best < 0 ? 0 : first->list[best].network;
 }
 
-/* ----------------------------------------------------------------------------------- the division */
+/* --------------------------------------------------------------------------------- the division */
 
 /* How many PEs of the node have taken a NIC. */
 struct loads {

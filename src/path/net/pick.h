@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs each PE takes, of those that it could use: a pure function of what all PEs have told each
- * other, so that every PE of a node comes to the same division without asking again. Tested by tables. */
+/* Which NICs each PE takes, of those that it could use: a pure function of what all PEs have told
+ * each other, so that every PE of a node comes to the same division without asking again. Tested by
+ * tables. */
 #ifndef WEFT_PATH_NET_PICK_H
 #define WEFT_PATH_NET_PICK_H
 
@@ -12,7 +13,8 @@ enum {
     NET_CANDIDATES = 16 /* NICs that a PE tells of, at most */
 };
 
-/* A NIC as its PE tells of it. Names, networks and addresses are numbers that are equal where those are. */
+/* A NIC as its PE tells of it. Names, networks and addresses are numbers that are equal where those
+ * are. */
 struct net_candidate {
     uint64_t name;
     uint64_t network; /* 0 = not told: taken to reach all others */
@@ -39,11 +41,11 @@ struct net_picked {
 
 /* all, node_of: [npes].
  *
- * Home is a NIC of one network for all PEs, where networks are told and they have one in common: the
- * fastest such, in the order of PE 0. Large transfers go over the nearest NICs, home or not. PEs of a
- * node choose in their order, and among equally near ones take that which the fewest have taken. A NIC whose
- * address a PE of another node has too, such as a bridge to containers, is left out while there are
- * others. */
+ * Home is a NIC of one network for all PEs, where networks are told and they have one in common:
+ * the fastest such, in the order of PE 0. Large transfers go over the nearest NICs, home or not.
+ * PEs of a node choose in their order, and among equally near ones take that which the fewest have
+ * taken. A NIC whose address a PE of another node has too, such as a bridge to containers, is left
+ * out while there are others. */
 void net_pick(const struct net_candidates *all, const int *node_of, int npes, int pe,
               struct net_picked *picked);
 

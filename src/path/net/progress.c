@@ -35,8 +35,8 @@ enum {
 
 /* ------------------------------------------------------------------------------------- failures */
 
-/* The launcher may know better why a peer does not answer: its death ends the job, with its account. The
- * first who is told of the failure waits for that. */
+/* The launcher may know better why a peer does not answer: its death ends the job, with its
+ * account. The first who is told of the failure waits for that. */
 static void get_account(struct path_common *net, struct net_peer *peer)
 {
     struct path_wait wait = net_waiting(net, peer, BOX_OP_QUIET, 0);
@@ -134,7 +134,8 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
 
 /* ---------------------------------------------------------------------------------- completions */
 
-/* That a message has left tells nothing of the peer: a wait must not take it for a move of anybody. */
+/* That a message has left tells nothing of the peer: a wait must not take it for a move of
+ * anybody. */
 static void completed(struct path_common *net, struct net_post *post, size_t bytes,
                       fi_addr_t source)
 {
@@ -217,10 +218,10 @@ bool net_poll(struct path_common *net)
     return all > 0;
 }
 
-/* ofi_rxm gives the room of a message that it has not told of yet back to its connection, also when that
- * has just been closed, and dies of it where connections have rooms of their own (verbs). So what is still
- * coming is taken first: answers that nobody waits for. None is given any more, and other PEs have come as
- * far (the barrier of job_leave_paths()), so that it ends. */
+/* ofi_rxm gives the room of a message that it has not told of yet back to its connection, also when
+ * that has just been closed, and dies of it where connections have rooms of their own (verbs). So
+ * what is still coming is taken first: answers that nobody waits for. None is given any more, and
+ * other PEs have come as far (the barrier of job_leave_paths()), so that it ends. */
 void net_drain(struct path_common *net)
 {
     enum { STILL_NS = 2 * 1000 * 1000, MOST_NS = 100 * 1000 * 1000 };
@@ -237,7 +238,7 @@ void net_drain(struct path_common *net)
     pthread_mutex_unlock(&net->lock);
 }
 
-/* --------------------------------------------------------------------------------------- callers */
+/* -------------------------------------------------------------------------------------- callers */
 
 /* Who was waited for, and where; and what libfabric keeps to itself. */
 static weft_status tell_wait(struct path_common *net, const struct net_peer *peer,
@@ -266,7 +267,7 @@ weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path
     return unlikely(status) ? tell_wait(net, peer, status) : WEFT_OK;
 }
 
-/* -------------------------------------------------------------------------------------- the thread */
+/* ----------------------------------------------------------------------------------- the thread */
 
 static void nap(uint64_t ns)
 {
@@ -310,8 +311,9 @@ static void sleep_for_event(struct path_common *net, uint64_t *ns)
     *ns = 2 * *ns < NAP_LONGEST_NS ? 2 * *ns : NAP_LONGEST_NS;
 }
 
-/* Whether callers have polled by themselves while it napped; then they are left alone with the lock. Where this thread
- * would take a CPU from them it naps longer; where others share it, it may come to messages before they do. */
+/* Whether callers have polled by themselves while it napped; then they are left alone with the
+ * lock. Where this thread would take a CPU from them it naps longer; where others share it, it may
+ * come to messages before they do. */
 static bool on_leave(struct path_common *net, uint64_t *nap_ns, uint32_t *seen)
 {
     const struct path_world *world = net->world;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NICs of path net: what libfabric has on each, opened and closed. What goes over them is not known
- * here. */
+/* The NICs of path net: what libfabric has on each, opened and closed. What goes over them is not
+ * known here. */
 #include "path/net/net.h"
 
 #include "base/status.h"
@@ -84,9 +84,9 @@ static bool is_one_of(const struct fi_info *info, const char *const *names)
     return *names != NULL;
 }
 
-/* Providers of which it is known that a message is never carried out before what earlier writes of the
- * same sender have left in memory: one stream of bytes, or one connection of a NIC that keeps that order.
- * The flag of libfabric alone promises the order in which operations begin. */
+/* Providers of which it is known that a message is never carried out before what earlier writes of
+ * the same sender have left in memory: one stream of bytes, or one connection of a NIC that keeps
+ * that order. The flag of libfabric alone promises the order in which operations begin. */
 static bool keeps_order(const struct fi_info *info)
 {
     static const char *const names[] = {"tcp",         "net",           "tcp;ofi_rxm",
@@ -101,10 +101,10 @@ bool net_cpu_moves(const struct fi_info *info)
     return is_one_of(info, names);
 }
 
-/* Provider tcp of libfabric 1.17.0, which Debian 12 and Ubuntu 24.04 have, and of those before: a remote read of which
- * a part has come stands in two of its lists, so that closing the endpoint reports and frees it twice, the second
- * time without a context, of which ofi_rxm dies. 1.17.1 and 1.18 do not; the version that a library tells
- * has no third number. */
+/* Provider tcp of libfabric 1.17.0, which Debian 12 and Ubuntu 24.04 have, and of those before: a
+ * remote read of which a part has come stands in two of its lists, so that closing the endpoint
+ * reports and frees it twice, the second time without a context, of which ofi_rxm dies. 1.17.1
+ * and 1.18 do not; the version that a library tells has no third number. */
 static bool dies_of_reads(const struct fabric *lib, const struct fi_info *info)
 {
     return lib->version() < FI_VERSION(1, 18) &&
@@ -171,7 +171,7 @@ weft_status net_open_rail(struct path_common *net, struct net_rail *rail)
     return WEFT_OK;
 }
 
-/* ---------------------------------------------------------------------------------- remote accesses */
+/* ------------------------------------------------------------------------------ remote accesses */
 
 ssize_t net_access(struct net_rail *rail, struct net_post *post, struct fi_msg_rma *message,
                    bool write)
@@ -220,7 +220,7 @@ int net_register(struct net_rail *rail, const void *base, size_t bytes, uint64_t
     return error ? error : net_bind(rail, memory);
 }
 
-/* ------------------------------------------------------------------------------------------- the end */
+/* -------------------------------------------------------------------------------------- the end */
 
 #define CLOSE(object)                                                                              \
     do {                                                                                           \
@@ -229,8 +229,8 @@ int net_register(struct net_rail *rail, const void *base, size_t bytes, uint64_t
         (object) = NULL;                                                                           \
     } while (0)
 
-/* One that would die of it is left as it is: such a provider moves nothing but when its completions are looked for,
- * which nobody does from now on. */
+/* One that would die of it is left as it is: such a provider moves nothing but when its completions
+ * are looked for, which nobody does from now on. */
 void net_close_endpoint(struct net_rail *rail)
 {
     rail->kept |= rail->endpoint && rail->reads && rail->traits.dies_of_reads;

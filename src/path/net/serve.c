@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes in messages: requests of peers, which are carried out on this PE's memory (serve.h), and
- * answers to this PE's own (ask.c). */
+/* What comes in messages: requests of peers, which are carried out on this PE's memory (serve.h),
+ * and answers to this PE's own (ask.c). */
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
@@ -134,8 +134,8 @@ static void tell_room(struct path_common *net, struct net_peer *from, struct net
     answer_data(net, from, record, keys, sizeof keys);
 }
 
-/* All of it at once into pinned memory, so that the GPU is waited for once whatever number of messages it takes. NULL: it
- * is no GPU memory, or a value. */
+/* All of it at once into pinned memory, so that the GPU is waited for once whatever number of
+ * messages it takes. NULL: it is no GPU memory, or a value. */
 static const char *fetch_from_gpu(struct path_common *net, const struct net_record *record,
                                   uint32_t bytes, weft_status *status)
 {

@@ -36,7 +36,7 @@ static struct net_channel *channel_of(const struct net_parcel *piece)
     return &piece->state->channels[piece->post.peer->pe];
 }
 
-/* -------------------------------------------------------------------------------- counts and ends */
+/* ------------------------------------------------------------------------------ counts and ends */
 
 static void leave(bool *counted, uint32_t *count)
 {
@@ -308,7 +308,7 @@ void net_stage_lifted(struct path_common *net, struct net_peer *peer,
     lose(net, peer, (weft_status)result->status);
 }
 
-/* ------------------------------------------------------------------------------------- moving on */
+/* ------------------------------------------------------------------------------------ moving on */
 
 static bool send(struct path_common *net, struct net_parcel *piece)
 {
@@ -318,8 +318,9 @@ static bool send(struct path_common *net, struct net_parcel *piece)
     return true;
 }
 
-/* All its parts have come or are lost. What NICs have written into GPU memory in place must not become visible
- * after what goes again; the bytes there are as good as nobody's until it has come. */
+/* All its parts have come or are lost. What NICs have written into GPU memory in place must not
+ * become visible after what goes again; the bytes there are as good as nobody's until it has
+ * come. */
 static void go_astray(struct path_common *net, struct net_parcel *piece)
 {
     weft_status status = WEFT_OK;
@@ -513,7 +514,7 @@ bool net_stage_advance(struct path_common *net)
     return any;
 }
 
-/* -------------------------------------------------------------------------------------- beginning */
+/* ------------------------------------------------------------------------------------ beginning */
 
 static void activate(struct path_common *net, struct net_stage *stage)
 {

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory over path net. Where no NIC reaches it (hmem.c), pieces of a transfer go through pinned host
- * memory, several at a time, so that the copies at both ends run beside each other and beside the wire. One
- * copy at an end whose memory is GPU memory, none at an end whose memory is not, or is reached.
+/* GPU memory over path net. Where no NIC reaches it (hmem.c), pieces of a transfer go through
+ * pinned host memory, several at a time, so that the copies at both ends run beside each other and
+ * beside the wire. One copy at an end whose memory is GPU memory, none at an end whose memory is
+ * not, or is reached.
  *
- * For each peer there is memory here in so many lots, and a room of so many lots at the peer (net_room()).
- * Piece n uses lot n of both, counted round, and goes through phases:
+ * For each peer there is memory here in so many lots, and a room of so many lots at the peer
+ * (net_room()). Piece n uses lot n of both, counted round, and goes through phases:
  *
- *   put  FILLING (GPU to the lot here), POSTING, POSTED (the remote write), TELLING, TOLD (the owner
- *        copies from its room, in order with every other request)
- *   get  ASKING, ASKED (the owner copies into its room), POSTING, POSTED (the remote read),
- *        EMPTYING (from the lot here to the GPU)
+ *   put  FILLING (GPU to the lot here), POSTING, POSTED (the remote write), TELLING, TOLD (the
+ * owner copies from its room, in order with every other request) get  ASKING, ASKED (the owner
+ * copies into its room), POSTING, POSTED (the remote read), EMPTYING (from the lot here to the GPU)
  *
- * less those that one of the two ends does not need. Only this PE hands out lots, so the owner keeps no
- * books.
+ * less those that one of the two ends does not need. Only this PE hands out lots, so the owner
+ * keeps no books.
  *
- * What goes in place at one end or at both, and has parts for which no NIC is left that reaches that end (stripe.h
- * gives those back), goes again from its beginning through lots at both ends: ASTRAY until the room is known, then
- * the phases above, lot after lot where it is larger than one. Its writes are counted until the owner is done with
- * the last of them, so that whoever waits for them waits for that.
+ * What goes in place at one end or at both, and has parts for which no NIC is left that reaches
+ * that end (stripe.h gives those back), goes again from its beginning through lots at both ends:
+ * ASTRAY until the room is known, then the phases above, lot after lot where it is larger than one.
+ * Its writes are counted until the owner is done with the last of them, so that whoever waits for
+ * them waits for that.
  *
- * On the wire a piece is one remote access over the first NIC. Where the peer is reached over several it is
- * cut again, each part goes over whichever is free first and again over another when its NIC fails (stripe.h),
- * and the piece goes on when all parts are known to have arrived.
+ * On the wire a piece is one remote access over the first NIC. Where the peer is reached over
+ * several it is cut again, each part goes over whichever is free first and again over another when
+ * its NIC fails (stripe.h), and the piece goes on when all parts are known to have arrived.
  *
  * stage.c takes pieces through their phases, stage_begin.c finds out by what way a piece goes.
  * Neither knows how the owner's GPU copies (serve.c). */
@@ -74,11 +75,12 @@ struct net_stage {
     struct net_key room_came[NET_RAILS];
 };
 
-/* The piece takes its turn, of which there is one (stage->taken - stage->gone < net->lots), and goes as far as
- * it does without waiting. */
+/* The piece takes its turn, of which there is one (stage->taken - stage->gone < net->lots), and
+ * goes as far as it does without waiting. */
 void net_stage_begin(struct path_state *state, const struct net_parcel *piece);
 
-/* Both ends of the piece become lots; *ready false: not yet, since the peer is asked for its room. Never waits. */
+/* Both ends of the piece become lots; *ready false: not yet, since the peer is asked for its room.
+ * Never waits. */
 weft_status net_stage_through_lots(struct path_common *net, struct net_parcel *piece, bool *ready);
 
 /* The peer has failed: it will not answer. */
@@ -87,8 +89,9 @@ void net_stage_forget_room(struct path_common *net, struct net_peer *peer);
 /* A part of the piece has arrived, or its peer has failed. */
 void net_stage_came(struct net_parcel *piece);
 
-/* No NIC is left that carries a part of the piece between these ends, and what the lost ones had is closed
- * at both; net_stage_came() follows. False: it goes through lots already, so that there is no other way. */
+/* No NIC is left that carries a part of the piece between these ends, and what the lost ones had is
+ * closed at both; net_stage_came() follows. False: it goes through lots already, so that there is
+ * no other way. */
 bool net_stage_strays(struct net_parcel *piece);
 
 #endif

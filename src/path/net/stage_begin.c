@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By what way a piece of GPU memory goes over path net: in place or through memory of the library's own, at each
- * end (stage.h), and how large it is then. Makes that memory, and begins pieces. */
+/* By what way a piece of GPU memory goes over path net: in place or through memory of the library's
+ * own, at each end (stage.h), and how large it is then. Makes that memory, and begins pieces. */
 #include "path/net/stage.h"
 
 #include "base/config.h"
@@ -18,7 +18,7 @@ enum {
     MOST_LOTS = 64,
 };
 
-/* ---------------------------------------------------------------------------------- what there is */
+/* -------------------------------------------------------------------------------- what there is */
 
 static void find_sizes(struct path_common *net)
 {
@@ -87,10 +87,10 @@ static weft_status find_room(struct path_state *state, struct net_peer *peer)
     return WEFT_OK;
 }
 
-/* -------------------------------------------------------------------------------------- beginning */
+/* ------------------------------------------------------------------------------------ beginning */
 
-/* So large a piece that handing it over costs little, and so small a one that the copies at both ends
- * run at the same time for most of the transfer. */
+/* So large a piece that handing it over costs little, and so small a one that the copies at both
+ * ends run at the same time for most of the transfer. */
 static size_t part_of(const struct path_common *net, size_t bytes)
 {
     size_t part = (bytes / PARTS + GRAIN - 1) / GRAIN * GRAIN;
@@ -110,9 +110,10 @@ static weft_status take_lot(struct path_common *net, struct net_peer *peer, bool
     return status;
 }
 
-/* -------------------------------------------------------------------------------------- both ends */
+/* ------------------------------------------------------------------------------------ both ends */
 
-/* The rails with which the local side can be used, of those that lead to the place there; whether there is any. */
+/* The rails with which the local side can be used, of those that lead to the place there; whether
+ * there is any. */
 static bool reaches(struct path_common *net, struct net_parcel *piece)
 {
     uint8_t bits = 0;
@@ -210,8 +211,8 @@ static weft_status find_chunk(struct path_state *state, struct net_parcel *piece
     return status;
 }
 
-/* Finds the final place, or else the room; piece->bytes is cut at the end of what is registered as one.
- * Neither: no end meets the other. May wait. */
+/* Finds the final place, or else the room; piece->bytes is cut at the end of what is registered as
+ * one. Neither: no end meets the other. May wait. */
 static weft_status find_place(struct path_state *state, struct net_parcel *piece)
 {
     struct net_peer *peer = piece->post.peer;

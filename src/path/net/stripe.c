@@ -21,7 +21,7 @@ enum {
     TRY_NS = 20 * 1000 * 1000,          /* a rate as old as this may not hold any more */
 };
 
-/* ------------------------------------------------------------------------------------------ lists */
+/* ---------------------------------------------------------------------------------------- lists */
 
 void net_pieces_append(struct net_pieces *list, struct net_piece *piece)
 {
@@ -37,7 +37,7 @@ void net_pieces_remove(struct net_pieces *list, struct net_piece *piece)
     *(piece->next ? &piece->next->previous : &list->last) = piece->previous;
 }
 
-/* ------------------------------------------------------------------------------------- completion */
+/* ----------------------------------------------------------------------------------- completion */
 
 static void count(struct net_piece *piece, int by)
 {
@@ -94,8 +94,8 @@ static void leave(struct path_common *net, struct net_piece *piece)
     take_rate(rail, piece->bytes);
 }
 
-/* It has carried nothing for so long that a piece is worth the try: what slowed it down may be over. A twentieth of
- * the time goes into that at most, by the rate as it was. */
+/* It has carried nothing for so long that a piece is worth the try: what slowed it down may be
+ * over. A twentieth of the time goes into that at most, by the rate as it was. */
 static bool to_be_tried(const struct net_rail *rail)
 {
     if (rail->rate <= 0 || rail->pieces.first)
@@ -117,7 +117,7 @@ static void enter(struct path_common *net, struct net_piece *piece)
     rail->under_way += piece->bytes;
 }
 
-/* ---------------------------------------------------------------------------------------- posting */
+/* -------------------------------------------------------------------------------------- posting */
 
 /* For the piece, or for the few bytes of it that are read behind it: their coming says that it has
  * arrived. */
@@ -165,8 +165,8 @@ void net_piece_unproven(struct net_piece *piece, const char *cause)
     net_piece_finish(piece);
 }
 
-/* Whether the provider has taken it. A refusal other than for now gives the rail up, or, of a proof, ends
- * the piece: then *gone. */
+/* Whether the provider has taken it. A refusal other than for now gives the rail up, or, of a
+ * proof, ends the piece: then *gone. */
 static bool post_piece(struct path_common *net, struct net_piece *piece, bool confirm, bool *gone)
 {
     struct net_rail *rail = &net->rails[piece->rail];
@@ -207,7 +207,7 @@ void net_stripe_completed(struct path_common *net, struct net_post *post)
         net_piece_finish(piece);
 }
 
-/* ----------------------------------------------------------------------------------- choice of rail */
+/* ------------------------------------------------------------------------------- choice of rail */
 
 static bool carries(const struct path_common *net, const struct net_piece *piece, int rail)
 {
@@ -240,9 +240,9 @@ static bool has_room(const struct net_rail *rail)
     return rail->under_way < (rail->rate > 0 ? UNDER_WAY_BYTES : FIRST_BYTES);
 }
 
-/* The one that will have carried it first, of those that have not refused; for a piece that is not spread,
- * the peer's own, where that can carry it. Where no other can, that one too. -1 = it has no room, and none other would
- * be sooner. */
+/* The one that will have carried it first, of those that have not refused; for a piece that is not
+ * spread, the peer's own, where that can carry it. Where no other can, that one too. -1 = it has no
+ * room, and none other would be sooner. */
 static int choose_rail(const struct path_common *net, const struct net_piece *piece,
                        uint32_t refused)
 {
@@ -354,7 +354,7 @@ void net_stripe_advance(struct path_common *net)
         start_pieces(net);
 }
 
-/* ---------------------------------------------------------------------------------------- queueing */
+/* ------------------------------------------------------------------------------------- queueing */
 
 bool net_stripes(const struct path_common *net, const struct net_peer *peer, size_t bytes)
 {
@@ -412,7 +412,8 @@ weft_status net_stripe_transfer(struct path_state *state, const struct net_trans
                  pieces);
 }
 
-/* Up to the ends of the chunks on both sides; the keys are known afterwards. *bytes 0: not over rails. */
+/* Up to the ends of the chunks on both sides; the keys are known afterwards. *bytes 0: not over
+ * rails. */
 static weft_status prepare(struct path_state *state, struct remote at, void *local, bool write,
                            bool spread, size_t *bytes, struct net_pin **pin)
 {

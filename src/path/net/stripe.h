@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large transfers spread over several NICs of this PE, between host memories and for stage.c: cut into
- * pieces, each of which goes over whichever rail will be free for it first, and counts in the context's channel until its
- * data are there. So fence, quiet and put_signal, which wait for the channel, hold over all rails,
- * whose pieces overtake one another.
+/* Large transfers spread over several NICs of this PE, between host memories and for stage.c: cut
+ * into pieces, each of which goes over whichever rail will be free for it first, and counts in the
+ * context's channel until its data are there. So fence, quiet and put_signal, which wait for the
+ * channel, hold over all rails, whose pieces overtake one another.
  *
  * A rail that fails is given up, and its pieces go over the others. A piece is
  * written again only when its owner has closed that rail too: until then what was sent before might
@@ -15,13 +15,13 @@
 /* Whether a transfer of so many bytes goes over rails. */
 bool net_stripes(const struct path_common *net, const struct net_peer *peer, size_t bytes);
 
-/* Queues the first *taken bytes, up to where memory is registered apart; 0: it cannot go over rails, since
- * some side is not registered with them. May wait, for keys. */
+/* Queues the first *taken bytes, up to where memory is registered apart; 0: it cannot go over
+ * rails, since some side is not registered with them. May wait, for keys. */
 weft_status net_stripe_move(struct path_state *state, struct remote at, void *local, size_t bytes,
                             bool write, size_t *taken);
 
-/* The same between ends that are known: queues all of it, for `parcel`, which has net_stage_came() called
- * once for each of the *pieces. */
+/* The same between ends that are known: queues all of it, for `parcel`, which has net_stage_came()
+ * called once for each of the *pieces. */
 struct net_transfer {
     struct net_peer *peer;
     struct net_parcel *parcel;
@@ -55,14 +55,15 @@ void net_stripe_close(struct path_common *net);
 
 /* ------------------------------------------------------------------------ stripe_memory.c */
 
-/* Registers a chunk of an own segment with every rail but the first; keys[rail].known 0: it is not. */
+/* Registers a chunk of an own segment with every rail but the first; keys[rail].known 0: it is
+ * not. */
 void net_rail_keys(struct path_common *net, enum segment_id segment, size_t chunk,
                    struct net_key keys[NET_RAILS]);
 
-/* Whether the local side can be used on every rail; *bytes is cut where that ends. *pin: memory outside the
- * segments, which has been registered with every rail for this transfer, or NULL; where pin is NULL
- * it is not registered. Who has a piece of it takes it,
- * and the last who drops it ends the registration. */
+/* Whether the local side can be used on every rail; *bytes is cut where that ends. *pin: memory
+ * outside the segments, which has been registered with every rail for this transfer, or NULL; where
+ * pin is NULL it is not registered. Who has a piece of it takes it, and the last who drops it ends
+ * the registration. */
 bool net_rail_local(struct path_common *net, void *local, size_t *bytes, bool write,
                     struct net_pin **pin);
 struct net_pin *net_take_pin(struct net_pin *pin);

@@ -2,9 +2,9 @@
 /* Rails that fail: they are closed, and what was under way on them goes again over others. See
  * stripe.h for what makes that safe.
  *
- * A rail has failed when the provider says so, or when for some time nothing has moved on it although the
- * peer, asked over the first rail, is there. A PE that gives a rail up asks the peers it was writing to
- * to close theirs; their answer lets the pieces go again. */
+ * A rail has failed when the provider says so, or when for some time nothing has moved on it
+ * although the peer, asked over the first rail, is there. A PE that gives a rail up asks the peers
+ * it was writing to to close theirs; their answer lets the pieces go again. */
 #include "path/net/hmem.h"
 #include "path/net/stripe_piece.h"
 
@@ -19,7 +19,7 @@ static int number_of(const struct path_common *net, const struct net_rail *rail)
     return (int)(rail - net->rails);
 }
 
-/* ------------------------------------------------------------------------------------------- notes */
+/* ---------------------------------------------------------------------------------------- notes */
 
 static void send_note(struct path_common *net, struct net_peer *peer, enum net_note_kind kind,
                       int rail)
@@ -99,7 +99,7 @@ void net_stripe_note(struct path_common *net, struct net_peer *from, const struc
     }
 }
 
-/* ----------------------------------------------------------------------------------------- giving up */
+/* ------------------------------------------------------------------------------------ giving up */
 
 void net_rail_failed(struct path_common *net, struct net_rail *rail, struct net_peer *peer,
                      const char *cause)
@@ -143,8 +143,8 @@ void net_ask_to_close(struct path_common *net, struct net_peer *peer, int there)
     peer->asked_closed |= (uint8_t)(1u << there);
 }
 
-/* The piece waits for another rail, and, when it writes, for its owner to close this one; which it cannot where
- * that carries the messages between the two. */
+/* The piece waits for another rail, and, when it writes, for its owner to close this one; which it
+ * cannot where that carries the messages between the two. */
 static void go_again(struct path_common *net, struct net_rail *rail, struct net_piece *piece)
 {
     struct net_peer *peer = piece->post.peer;
@@ -175,8 +175,8 @@ static void drain(struct path_common *net, struct net_rail *rail)
         ;
 }
 
-/* What it has asked for comes first, where it may not be closed before. A peer that is there sends it at once, or
- * closes its own end, which ends it too. */
+/* What it has asked for comes first, where it may not be closed before. A peer that is there sends
+ * it at once, or closes its own end, which ends it too. */
 static bool waits_for_reads(struct net_rail *rail, uint64_t ns)
 {
     enum { MOST_NS = 300 * 1000 * 1000 };
@@ -205,7 +205,7 @@ static void close_failed(struct path_common *net, struct net_rail *rail)
               rail->kept ? "left open, with reads under way" : "closed", rail->cause);
 }
 
-/* -------------------------------------------------------------------------------------- standing still */
+/* ------------------------------------------------------------------------------- standing still */
 
 /* Somebody who could tell whether it is the rail or the peer. */
 static struct net_peer *peer_on(struct path_common *net, const struct net_rail *rail)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is registered with rails other than the first: chunks of the segments, when a peer first asks for
- * the keys of one; other local memory for as long as a transfer from or to it takes; and where peers' chunks
- * are. See stripe.h. */
+/* What is registered with rails other than the first: chunks of the segments, when a peer first
+ * asks for the keys of one; other local memory for as long as a transfer from or to it takes; and
+ * where peers' chunks are. See stripe.h. */
 #include "path/net/stripe.h"
 
 #include "base/log.h"
@@ -85,7 +85,7 @@ void net_rail_keys(struct path_common *net, enum segment_id segment, size_t chun
     }
 }
 
-/* ------------------------------------------------------------------------------------ local side */
+/* ----------------------------------------------------------------------------------- local side */
 
 static bool find_own(const struct path_common *net, const void *local, enum segment_id *segment,
                      size_t *offset)
@@ -100,7 +100,8 @@ static bool find_own(const struct path_common *net, const void *local, enum segm
     return false;
 }
 
-/* Memory outside the segments may be gone or another's after the transfer, so it is not kept registered. */
+/* Memory outside the segments may be gone or another's after the transfer, so it is not kept
+ * registered. */
 struct net_pin {
     struct fid_mr *registered[NET_RAILS];
     int uses;

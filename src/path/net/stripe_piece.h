@@ -46,8 +46,8 @@ enum {
     NET_SLICE_NS = 100 * 1000 * 1000, /* what a look counts at most: being stopped is no failure */
 };
 
-/* Nothing more goes over the rail; it is closed at the next step. The one that messages to the peer go over: when
- * the peer is there over another; else the peer is given up. */
+/* Nothing more goes over the rail; it is closed at the next step. The one that messages to the peer
+ * go over: when the peer is there over another; else the peer is given up. */
 void net_rail_failed(struct path_common *net, struct net_rail *rail, struct net_peer *peer,
                      const char *cause);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs this PE opens, of those that all PEs can use: finds out where they are, tells the others of
- * them, and says in words what came of it. The choice itself is pick.h. */
+/* Which NICs this PE opens, of those that all PEs can use: finds out where they are, tells the
+ * others of them, and says in words what came of it. The choice itself is pick.h. */
 #include "path/net/offers.h"
 
 #include "base/config.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------ which of the NICs */
+/* ---------------------------------------------------------------------------- which of the NICs */
 
 static uint64_t number_of(const void *bytes, size_t count)
 {
@@ -57,8 +57,8 @@ bool net_cpus(const struct path_common *net, cpu_set_t *cpus)
            net_cpus_at("", &place, cpus);
 }
 
-/* One CPU drives all rails of a PE, and moves the data of such a provider itself: it can do more than a
- * slow NIC, and no more than a fast one. */
+/* One CPU drives all rails of a PE, and moves the data of such a provider itself: it can do more
+ * than a slow NIC, and no more than a fast one. */
 static bool spreads(const struct fi_info *info, const struct net_offer *offer, bool placed)
 {
     enum { OF_ONE_CPU_MBPS = 25000 };
@@ -148,8 +148,8 @@ static void add_exposure(const struct fi_domain_attr *domain, char *text, size_t
             domain->mr_key_size);
 }
 
-/* "provider verbs;ofi_rxm on mlx5_0; of 4 the nearest to GPU 0000:3b:00.0 (PIX); large transfers over
- * mlx5_0,mlx5_1" */
+/* "provider verbs;ofi_rxm on mlx5_0; of 4 the nearest to GPU 0000:3b:00.0 (PIX); large transfers
+ * over mlx5_0,mlx5_1" */
 static void describe(const struct net_offers *offers, const int *taken,
                      const struct net_candidates *mine, const struct net_picked *picked,
                      const struct net_spot *spot, char *text, size_t bytes)
@@ -193,7 +193,7 @@ static void warn_of_crowd(const struct path_world *world, const struct net_wish 
                    "WEFT_FABRIC_RAILS=2 or more to spread large transfers");
 }
 
-/* ------------------------------------------------------------------------------------------ taking */
+/* --------------------------------------------------------------------------------------- taking */
 
 static struct fi_info *copy_info(const struct fabric *lib, const struct fi_info *info)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The messages of path net as they go over: a head, then records, each with what belongs to its kind and its data. */
+/* The messages of path net as they go over: a head, then records, each with what belongs to its
+ * kind and its data. */
 #ifndef WEFT_PATH_NET_WIRE_H
 #define WEFT_PATH_NET_WIRE_H
 
@@ -25,11 +26,12 @@ struct net_head {
 };
 
 enum net_kind {
-    NET_PUT = 1, /* data */
-    NET_STORE,   /* one value, by one access */
-    NET_ATOMIC,  /* struct net_atomic */
-    NET_GET,     /* struct net_wanted */
-    NET_KEY, /* struct net_wanted; offset: number of the chunk; a struct net_key comes back as data */
+    NET_PUT = 1,   /* data */
+    NET_STORE,     /* one value, by one access */
+    NET_ATOMIC,    /* struct net_atomic */
+    NET_GET,       /* struct net_wanted */
+    NET_KEY,       /* struct net_wanted; offset: number of the chunk; a struct net_key comes back as
+                    * data */
     NET_RAIL_KEYS, /* likewise; the answer is data: struct net_key for each rail of the owner */
     NET_PLACE,     /* struct net_wanted; a struct net_place comes back as data */
     NET_ROOM,      /* struct net_wanted: a room of so many bytes for the sender; likewise */
@@ -70,7 +72,8 @@ struct net_result {
     int32_t status;    /* weft_status of the owner */
 };
 
-/* Between PEs that give a rail up (stripe.h). `rail`: of the PE that closes it; of the one that asks. */
+/* Between PEs that give a rail up (stripe.h). `rail`: of the PE that closes it; of the one that
+ * asks. */
 struct net_note {
     uint8_t kind;
     uint8_t rail;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `staged`: the memory that the PEs of a node share for it, made when the first pair of the job
- * needs the path. Addresses for every ordered pair are there from the beginning, memory behind them only
- * for what is used. */
+/* Path `staged`: the memory that the PEs of a node share for it, made when the first pair of the
+ * job needs the path. Addresses for every ordered pair are there from the beginning, memory behind
+ * them only for what is used. */
 #include "path/staged/staged.h"
 
 #include "base/log.h"
@@ -42,7 +42,8 @@ static weft_status make_area(struct staged_common *common, struct boot *boot)
         segment_create(&common->area, boot, "weft-staged", desk_bytes(boot->local_npes));
     if (status)
         return status;
-    /* Of a channel that is hardly used a huge page would take 2 MiB. A refusal costs memory only. */
+    /* Of a channel that is hardly used a huge page would take 2 MiB. A refusal costs memory
+     * only. */
     madvise(common->area.slots, common->area.stride * (size_t)common->area.slot_count,
             MADV_NOHUGEPAGE);
     for (int slot = 0; slot < common->locals; slot++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `staged` at the asker: slots and rooms handed out, requests published in order, answers brought
- * to where they go. See staged.h. */
+/* Path `staged` at the asker: slots and rooms handed out, requests published in order, answers
+ * brought to where they go. See staged.h. */
 #include "path/staged/staged.h"
 
 #include "base/status.h"
@@ -23,8 +23,8 @@ static struct gpu *gpu_of(const struct staged_channel *channel)
     return channel->common->world->gpu;
 }
 
-/* From now on every operation on the channel fails, with this status and these words: what is on its
- * way may or may not arrive, and nothing behind it may overtake it. */
+/* From now on every operation on the channel fails, with this status and these words: what is on
+ * its way may or may not arrive, and nothing behind it may overtake it. */
 static weft_status break_channel(struct staged_channel *channel, weft_status status,
                                  const char *sentence)
 {
@@ -123,7 +123,8 @@ static weft_status look_for_failure(struct staged_channel *channel)
 
 static weft_status take_answers(struct staged_channel *channel)
 {
-    /* Acquire: pairs with the owner's count; the answers are there, and what was asked is visible. */
+    /* Acquire: pairs with the owner's count; the answers are there, and what was asked is
+     * visible. */
     uint64_t done = atomic_load_explicit(&channel->ring->done, memory_order_acquire);
     weft_status status = WEFT_OK;
     if (done == channel->emptied)
@@ -189,8 +190,8 @@ static uint64_t published_of(const struct staged_channel *channel)
     return channel->published;
 }
 
-/* Until `count` has reached `number`. What is shown as seen is every count together: while any of them
- * moves, the peer moves. */
+/* Until `count` has reached `number`. What is shown as seen is every count together: while any of
+ * them moves, the peer moves. */
 static weft_status await(struct staged_channel *channel, enum box_operation operation,
                          uint64_t (*count)(const struct staged_channel *channel), uint64_t number)
 {
@@ -244,8 +245,8 @@ static bool is_device(const struct path_world *world, const void *local)
     return world->gpu && local && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
 }
 
-/* So large a part that handing it over costs little, and so small a one that both copies of a transfer
- * run at the same time for most of it. */
+/* So large a part that handing it over costs little, and so small a one that both copies of a
+ * transfer run at the same time for most of it. */
 size_t staged_chunk(const struct path_world *world, const void *local, enum segment_id segment,
                     size_t bytes)
 {
@@ -278,8 +279,8 @@ static void announce(struct staged_channel *channel)
     channel->announced = true;
 }
 
-/* A word of GPU memory that is waited for, or with nothing else under way: the wait for a single load is
- * shorter than that for an event. */
+/* A word of GPU memory that is waited for, or with nothing else under way: the wait for a single
+ * load is shorter than that for an event. */
 static bool is_lone_word(const struct staged_channel *channel, const void *from, size_t bytes,
                          bool urgent)
 {

@@ -55,8 +55,8 @@ static long futex(_Atomic uint32_t *word, int operation, uint32_t value,
     return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
 }
 
-/* Sequentially consistent, with the loads in pending(): either this sees that the thread sleeps, or the
- * thread sees the request before it does. */
+/* Sequentially consistent, with the loads in pending(): either this sees that the thread sleeps, or
+ * the thread sees the request before it does. */
 void staged_wake(struct staged_desk *desk)
 {
     if (atomic_load(&desk->asleep) && atomic_exchange(&desk->asleep, 0))
@@ -216,8 +216,9 @@ static bool serve_all(struct staged_owner *owner)
     return any;
 }
 
-/* What this PE has asked of others and does not come back to. A lock that is held is held by somebody who
- * moves the channel on himself, or leaves it restless. True: there is such a channel. */
+/* What this PE has asked of others and does not come back to. A lock that is held is held by
+ * somebody who moves the channel on himself, or leaves it restless. True: there is such a
+ * channel. */
 static bool move_on(struct staged_owner *owner)
 {
     bool any = false;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `staged`: two PEs of a node whose memory is not mapped at each other exchange it through host
- * memory that both map: one copy in by the one side, one copy out by the other, chunk by chunk, so that
- * both run at the same time. The peer's thread carries out what is asked, in the order in which it was
- * asked: that is what fence needs as long as nothing of the peer is reached in another way.
+/* Path `staged`: two PEs of a node whose memory is not mapped at each other exchange it through
+ * host memory that both map: one copy in by the one side, one copy out by the other, chunk by
+ * chunk, so that both run at the same time. The peer's thread carries out what is asked, in the
+ * order in which it was asked: that is what fence needs as long as nothing of the peer is reached
+ * in another way.
  *
- * Small transfers to and from GPU memory that the CPU has mapped (path/local/mapped.h) need neither the peer nor its GPU: they are
- * done here, while nothing of this context is under way to that peer, so that they overtake nothing; fence and
- * quiet see to it that nothing overtakes them. The channel itself is proven first (staged_refine()). */
+ * Small transfers to and from GPU memory that the CPU has mapped (path/local/mapped.h) need neither
+ * the peer nor its GPU: they are done here, while nothing of this context is under way to that
+ * peer, so that they overtake nothing; fence and quiet see to it that nothing overtakes them. The
+ * channel itself is proven first (staged_refine()). */
 #include "path/staged/staged.h"
 #include "path/local/mapped.h"
 
@@ -18,8 +20,8 @@
 struct path_state {
     struct staged_common *common;
     struct mapped mapped;
-    /* [locals] number of the last request of this context to each local PE. Written under the lock of
-     * that channel, read by the quiet of any thread. */
+    /* [locals] number of the last request of this context to each local PE. Written under the lock
+     * of that channel, read by the quiet of any thread. */
     _Atomic uint64_t last[];
 };
 
@@ -242,8 +244,8 @@ static bool reached_otherwise(const struct path_world *world, int pe)
     return false;
 }
 
-/* What follows on this path is carried out behind what came before, once that has arrived which the CPU has stored.
- * What follows on another would overtake it. */
+/* What follows on this path is carried out behind what came before, once that has arrived which the
+ * CPU has stored. What follows on another would overtake it. */
 static weft_status staged_fence(struct path_state *state)
 {
     const struct path_world *world = state->common->world;

@@ -3,11 +3,12 @@
  * (channel.c), the owner's thread (owner.c), the memory (area.c) and the table
  * (staged.c).
  *
- * A channel leads from one PE, the asker, to one owner. The asker puts requests into slots, in order;
- * the owner carries them out in that order and counts them. Few bytes travel in the slot, more of them
- * in a room of the channel: written by one side's copy, read by the other's, and by nothing between. The
- * asker alone hands out slots and rooms, so nothing in shared memory is ever waited for but counts, and
- * a PE that dies at any moment leaves at most a request that nobody has published. */
+ * A channel leads from one PE, the asker, to one owner. The asker puts requests into slots, in
+ * order; the owner carries them out in that order and counts them. Few bytes travel in the slot,
+ * more of them in a room of the channel: written by one side's copy, read by the other's, and by
+ * nothing between. The asker alone hands out slots and rooms, so nothing in shared memory is ever
+ * waited for but counts, and a PE that dies at any moment leaves at most a request that nobody has
+ * published. */
 #ifndef WEFT_PATH_STAGED_STAGED_H
 #define WEFT_PATH_STAGED_STAGED_H
 
@@ -89,8 +90,8 @@ struct staged_room {
 };
 
 /* Requests go through these counts in order: taken (it has a slot, and data may still be on the way
- * there), published, done (the owner's count), emptied (its answer is on the way to where it goes), gone.
- * Everything is under the lock. */
+ * there), published, done (the owner's count), emptied (its answer is on the way to where it goes),
+ * gone. Everything is under the lock. */
 struct staged_channel {
     pthread_mutex_t lock;
     struct staged_common *common;
@@ -149,9 +150,9 @@ void staged_wake(struct staged_desk *desk);
 /* --------------------------------------------------------------------------- channel.c
  * The channel's lock is held. */
 
-/* One request and its data: at most a slot's or a chunk's bytes. `from` is the source of a put, `to`
- * where a get or an atomic leaves what came back. Waits until there is room for it; its number is
- * channel->taken then. operation: of this PE, for the wait. */
+/* One request and its data: at most a slot's or a chunk's bytes. `from` is the source of a put,
+ * `to` where a get or an atomic leaves what came back. Waits until there is room for it; its number
+ * is channel->taken then. operation: of this PE, for the wait. */
 weft_status staged_ask(struct staged_channel *channel, enum box_operation operation,
                        const struct serve_request *request, const void *from, void *to);
 
@@ -163,12 +164,12 @@ size_t staged_chunk(const struct path_world *world, const void *local, enum segm
 /* Moves on what can be moved on, without waiting. */
 weft_status staged_advance(struct staged_channel *channel);
 
-/* The asker may come no more for a long time, and somebody waits for what it has asked: this PE's own thread
- * publishes what still waits for a copy of its GPU. */
+/* The asker may come no more for a long time, and somebody waits for what it has asked: this PE's
+ * own thread publishes what still waits for a copy of its GPU. */
 void staged_leave_alone(struct staged_channel *channel);
 
-/* Return when the first `number` requests are published, or gone; WEFT_OK, or why the channel is not
- * used any more. */
+/* Return when the first `number` requests are published, or gone; WEFT_OK, or why the channel is
+ * not used any more. */
 weft_status staged_await_published(struct staged_channel *channel, enum box_operation operation,
                                    uint64_t number);
 weft_status staged_await_gone(struct staged_channel *channel, enum box_operation operation,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path `slow`: a thread of its own carries every operation out later, in order or not, with delays
- * and failures on demand. It has what a network has (state, a thread, completion later, an error that
- * arrives long after the call) without a network. For tests; chosen only by WEFT_PATH=slow, told by
- * WEFT_SLOW how: "order=random,delay=200us,seed=7,fail=12,lie=3".
+ * and failures on demand. It has what a network has (state, a thread, completion later, an error
+ * that arrives long after the call) without a network. For tests; chosen only by WEFT_PATH=slow,
+ * told by WEFT_SLOW how: "order=random,delay=200us,seed=7,fail=12,lie=3".
  *
  * Guarantees: what was given to a PE before a fence is carried out before what is given to that PE
  * after it; to different PEs nothing is ordered, as over several links of a network. A failed
- * operation is lost, told by the next fence or quiet of its context, and so is every later operation
- * to that PE, by the call itself. From the lie-th operation on, blocking puts of LIE_BYTES and more
- * arrive with a wrong byte; smaller ones, flags among them, stay right, so that wrong data can be
- * told from data that has not arrived. */
+ * operation is lost, told by the next fence or quiet of its context, and so is every later
+ * operation to that PE, by the call itself. From the lie-th operation on, blocking puts of
+ * LIE_BYTES and more arrive with a wrong byte; smaller ones, flags among them, stay right, so that
+ * wrong data can be told from data that has not arrived. */
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"

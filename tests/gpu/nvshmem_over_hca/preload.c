@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVSHMEM looks for in sysfs for an adapter that has none: the PCI place of a device mlx5_soft*, and the
- * type of its GIDs. And its doorbell registers, which are plain memory, for the GPU: the driver refuses plain
- * memory that is said to be a device's, so it is told so without that flag. For run.sh alone. */
+/* What NVSHMEM looks for in sysfs for an adapter that has none: the PCI place of a device
+ * mlx5_soft*, and the type of its GIDs. And its doorbell registers, which are plain memory, for the
+ * GPU: the driver refuses plain memory that is said to be a device's, so it is told so without that
+ * flag. For run.sh alone. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>

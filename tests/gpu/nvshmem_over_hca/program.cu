@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers, atomics and signals of NVSHMEM between two PEs, from the host and from a kernel, each compared
- * with what it must be. NVSHMEM's own transports are the other reader of what the software HCA takes for
- * the adapter's formats (run.sh). Every loop and wait of the kernels here is bounded; what NVSHMEM waits
- * for inside is bounded by the script, which ends the processes.
- *   PEER_RANK=0|1 PEER_FILE=ID_FILE [PEER_ADDS_ALONE=1] program */
+/* Transfers, atomics and signals of NVSHMEM between two PEs, from the host and from a kernel, each
+ * compared with what it must be. NVSHMEM's own transports are the other reader of what the software
+ * HCA takes for the adapter's formats (run.sh). Every loop and wait of the kernels here is bounded;
+ * what NVSHMEM waits for inside is bounded by the script, which ends the processes. PEER_RANK=0|1
+ * PEER_FILE=ID_FILE [PEER_ADDS_ALONE=1] program */
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
@@ -74,8 +74,8 @@ __global__ void values(uint64_t *words, int peer)
     nvshmem_quiet();
 }
 
-/* Both PEs on the words of PE 0; old values of the adds of 8 bytes are summed up. Transport ibrc has nothing but
- * adds that fetch nothing. */
+/* Both PEs on the words of PE 0; old values of the adds of 8 bytes are summed up. Transport ibrc
+ * has nothing but adds that fetch nothing. */
 __global__ void atomics(uint64_t *wide, uint32_t *narrow, int all, unsigned long long *olds)
 {
     for (int i = 0; i < ADDS; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In the style of expert-parallel and transposing programs: all-to-all of reduced precision, a
- * pipeline of puts with signals, a transpose by strided puts, teams among any PEs, queues, warpgroups. */
+ * pipeline of puts with signals, a transpose by strided puts, teams among any PEs, queues,
+ * warpgroups. */
 #include "nvshmem.h"
 
 __global__ void dispatch(half *out, const half *tokens, uint64_t *flags, size_t n)

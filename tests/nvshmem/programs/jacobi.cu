@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In the style of a multi-GPU solver: halo rows by single elements and by blocks, a reference run of
- * one PE through the same kernels with plain device memory, norms by reductions on a stream. */
+/* In the style of a multi-GPU solver: halo rows by single elements and by blocks, a reference run
+ * of one PE through the same kernels with plain device memory, norms by reductions on a stream. */
 #include <cmath>
 #include <iostream>
 #include <vector>
