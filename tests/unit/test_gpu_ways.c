@@ -19,13 +19,13 @@
 
 #include "tests/golden.h"
 
-#define CUBE "0-1:1,0-2:1,0-3:2,0-4:2,1-2:2,1-3:1,1-5:2,2-3:1,"
-"2-6:2,3-7:2,4-5:1,4-6:1,4-7:2,5-6:2,5-7:1,6-7:1"
+#define CUBE                                                                                       \
+    "0-1:1,0-2:1,0-3:2,0-4:2,1-2:2,1-3:1,1-5:2,2-3:1,"                                             \
+    "2-6:2,3-7:2,4-5:1,4-6:1,4-7:2,5-6:2,5-7:1,6-7:1"
 
-    /* "0-1:2" two NVLinks of their own, "0-1:p" PCIe, "0-1:s" through switches, "0-1:?" NVLink that
-     * nobody tells of. */
-    static struct gpu_links
-    machine(int n, const char *text)
+/* "0-1:2" two NVLinks of their own, "0-1:p" PCIe, "0-1:s" through switches, "0-1:?" NVLink that
+ * nobody tells of. */
+static struct gpu_links machine(int n, const char *text)
 {
     struct gpu_links links = {.n = n};
     int a, b, length;
@@ -66,8 +66,8 @@ static void which_ways(void **state)
         bool forced;
         const char *ways, *text;
     } rows[] = {
-        /* A hybrid cube mesh: the more links, the sooner; no direct way between the quads'
-         * others. */
+        /* A hybrid cube mesh: the more links, the sooner; no direct way between the quads' others.
+         */
         {"cube", 8, CUBE, 0, 1, 8, false, "d 2 3", "direct, over GPU 2, over GPU 3"},
         {"cube", 8, CUBE, 0, 2, 8, false, "d 1 3", "direct, over GPU 1, over GPU 3"},
         {"cube", 8, CUBE, 0, 3, 8, false, "d 1 2", "direct"},
