@@ -14,6 +14,7 @@
 #include <argp.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -126,6 +127,8 @@ int __wrap_cmd_run(int argc, char **argv)
         print_rows(argc, argv, path);
         printf("no row of %s\n", path);
     }
+    if (path && strcmp(path, "killed") == 0)
+        kill(getpid(), SIGKILL);
     return path && strcmp(path, "broken") == 0 ? 3 : 0;
 }
 
@@ -133,12 +136,28 @@ weft_status __wrap_weft_init(weft_job **job, const weft_init_attr *attr);
 weft_status __wrap_weft_init(weft_job **job, const weft_init_attr *attr)
 {
     static int made_up;
+    const char *target = getenv("WEFT_TARGET");
     *job = NULL;
+    if (!attr && file_pes) /* of `weft bench coll` */
+        fprintf(stderr, "target %s\n", target ? target : "-");
     if (!file_pes)
         return base_fail(WEFT_ERR_BOOT, "no job here");
-    assert_int_equal(attr->thread, WEFT_THREAD_MULTIPLE);
+    if (attr)
+        assert_int_equal(attr->thread, WEFT_THREAD_MULTIPLE);
     *job = (weft_job *)(void *)&made_up;
     return call("init");
+}
+
+weft_ctx *__wrap_weft_default_ctx(weft_job *job);
+weft_ctx *__wrap_weft_default_ctx(weft_job *job)
+{
+    return NULL;
+}
+
+weft_team *__wrap_weft_team_world(weft_job *job);
+weft_team *__wrap_weft_team_world(weft_job *job)
+{
+    return NULL;
 }
 
 weft_status __wrap_weft_finalize(weft_job *job);
@@ -433,6 +452,7 @@ static void options(void **state)
                                         "--sizes " TEN("1,2,3,4,5,6,") "1,2,3,4",
                                         "--sizes " TEN("1,2,3,4,5,6,") "1,2,3,4,5",
                                         "--ctas 1,3,4096",
+                                        "--ctas 5 --ctas 2,1 --sizes 8 --sizes 24,16",
                                         "--ctas 1,0",
                                         "--ctas 4097",
                                         "--ctas " TEN("1,2,3,4,5,6,") "1,2,3,4",
@@ -586,12 +606,30 @@ static void jobs(void **state)
                                          "put --target simt",
                                          "put --scope thread --target simt",
                                          "put --scope thread --target host",
-                                         "coll",
+                                         "coll --target cuda",
                                          NULL};
     many(cmd_bench, "weft bench", in_job);
+    file_pes = 3;
+    static const char *const coll[] = {"coll --target simt --team 4", "coll --target simt --pes 2",
+                                       "coll --target cuda --pes 4 --team 5",
+                                       "coll --target cuda --pes 3 --team 100000", NULL};
+    many(cmd_bench, "weft bench", coll);
+    file_pes = 0;
     unsetenv("PMIX_RANK");
     setenv("WORLD_SIZE", "2", 1);
     run(cmd_bench, "weft bench", "put --paths p2p");
+    run(cmd_bench, "weft bench", "coll --target simt --json --csv -j");
+    unsetenv("WORLD_SIZE");
+    static const char *const ends[] = {
+        "coll --pes 100000 --iters 100000 --repetitions 101 --sms 64 --team 100000",
+        "coll --pes 1 --iters 1 --repetitions 1 --sms 0 --team 1 --ways auto,copies",
+        "coll --ops broadcast,alltoallv_skew --sizes 1 --wrong",
+        "coll --iters 99999999999999999999",
+        "coll --sizes " TEN("1,2,3,4,5,6,") "1,2,3,4",
+        "coll --sizes " TEN("1,2,3,4,5,6,") "1,2,3,4,5",
+        "coll --sizes 8 --sizes " TEN("1,2,3,4,5,6,") "1,2,3,4",
+        NULL};
+    many(cmd_bench, "weft bench", ends);
     golden_is(GOLDEN "/bench_jobs.txt", text);
 }
 
@@ -602,6 +640,7 @@ static void paths(void **state)
         "put,get --paths few,gda:cpu,p2p --ctas=1,4 --sizes=64,4K --pes 3 --pair 2,1",
         "put,p --paths p2p,few --sizes=8,16 --json",
         "put --paths broken,p2p --sizes=1K",
+        "put --paths killed --sizes=1K",
         "put --paths p2p,wrong --pair all --pes 3 --sizes=8",
         "put --paths p2p,broken --pair all --pes 2 --sizes=8",
         "put --paths p2p --pes 1 --pair all",
