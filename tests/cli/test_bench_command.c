@@ -886,8 +886,8 @@ static void file_options(void **state)
     file_pes = 1;
     run(cmd_bench, "weft bench", "file --repetitions 31 --methods weft --size 1M --blocks 4K");
     run(cmd_bench, "weft bench",
-        "file --methods weft --repetitions 1 --size 8K --blocks 4K --threads 1 --window 4K --depths "
-        "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,256");
+        "file --methods weft --repetitions 1 --size 8K --blocks 4K --threads 1 --window 4K "
+        "--depths 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,256");
     golden_is(GOLDEN "/bench_file_options.txt", text);
 }
 
