@@ -658,7 +658,7 @@ static void paths(void **state)
 
 static void suites(void **state)
 {
-    char page[] = "/tmp/weft-bench-page.XXXXXX", words[300];
+    char page[] = "/tmp/weft-test-page.XXXXXX", words[300];
     int fd = mkstemp(page);
     assert_true(fd >= 0);
     close(fd);
