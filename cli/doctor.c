@@ -153,8 +153,7 @@ static const struct argp_option options[] = {
     {0},
 };
 
-/* --- text
- * -------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static const char *status_of(const struct doctor_check *check)
 {
@@ -221,8 +220,7 @@ static void print_text(const struct diagnosis *d, const struct machine *machine,
     printf("%d fault%s, %d not verified\n", d->faults, d->faults == 1 ? "" : "s", d->unknown);
 }
 
-/* --- JSON
- * -------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *diagnosis_json(const struct diagnosis *d, const struct machine *machine)
 {
@@ -241,8 +239,7 @@ static json_t *diagnosis_json(const struct diagnosis *d, const struct machine *m
                      d->faults, "unknown", d->unknown);
 }
 
-/* --- one machine
- * ------------------------------------------------------------------------------- */
+/* --- one machine ------------------------------------------------------------------------------ */
 
 static int print_expectation(const struct machine *machine)
 {
@@ -328,8 +325,7 @@ static int examine_machine(const struct doctor_options *a, const struct profile 
     return status;
 }
 
-/* --- several
- * ----------------------------------------------------------------------------------- */
+/* --- several ---------------------------------------------------------------------------------- */
 
 /* What this machine reports of itself; to be freed. NULL: said why not. */
 static char *make_report(const struct doctor_options *a)

@@ -37,8 +37,7 @@ struct visit {
     bool late;
 };
 
-/* --- one visit
- * --------------------------------------------------------------------------------- */
+/* --- one visit -------------------------------------------------------------------------------- */
 
 static void become_shell(char **words, int out, int err)
 {
@@ -183,8 +182,7 @@ static void end_visit(struct visit *visit, uint64_t limit_ns)
         tell_failure(visit, status, limit_ns);
 }
 
-/* --- all
- * --------------------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 /* The shell has ended, whoever else may still hold its output; or its time is over. */
 static bool is_over(struct visit *visit)

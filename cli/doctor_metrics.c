@@ -22,8 +22,7 @@ struct metrics {
     bool begun;
 };
 
-/* --- the format
- * -------------------------------------------------------------------------------- */
+/* --- the format ------------------------------------------------------------------------------- */
 
 static void begin(struct metrics *m, const char *name, const char *type, const char *help)
 {
@@ -68,8 +67,7 @@ static const char *digits(int64_t number, char text[24])
     return text;
 }
 
-/* --- one machine
- * ------------------------------------------------------------------------------- */
+/* --- one machine ------------------------------------------------------------------------------ */
 
 static void put_checks(struct metrics *m, const struct diagnosis *d, int differs)
 {
@@ -268,8 +266,7 @@ static void put_pairs(struct metrics *m, const struct machine *machine)
     }
 }
 
-/* --- the file
- * ---------------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 /* The collector reads files that end in .prom: this one does not, until it is whole. */
 static char *name_aside(const char *path)

@@ -87,8 +87,7 @@ static const struct argp_option options[] = {
     {0},
 };
 
-/* --- text
- * -------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 enum { LABEL = 13 }; /* columns before the text of a line */
 
@@ -334,8 +333,7 @@ static void print_text(const struct machine *machine, const struct verdict *v,
     print_other_routes(v);
 }
 
-/* --- JSON
- * -------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *chosen_json(const struct route *route)
 {
@@ -405,8 +403,7 @@ static json_t *verdict_json(const struct verdict *v, const weft_file_info *file,
                      "file_refused", *why ? json_string(why) : json_null());
 }
 
-/* --- running
- * ----------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 /* A GPU and a NIC are tried by the ladder, other pairs by the probe. */
 static weft_status measure_pair(struct machine *machine, const struct probe *probe,

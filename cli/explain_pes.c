@@ -45,8 +45,7 @@ bool explain_pe_number(const char *text, int *pe)
     return true;
 }
 
-/* --- text
- * -------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 enum { LABEL = 12 }; /* columns before the text of a line */
 
@@ -84,8 +83,7 @@ static void print_choices(const struct choices *one)
         print_choice(kind_names[kind], &one->kinds[kind]);
 }
 
-/* --- JSON
- * -------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *choice_json(const char *kind, const struct choice *choice)
 {
@@ -110,8 +108,7 @@ static json_t *choices_json(const struct choices *one)
                      "program", one->program, "memories", memories);
 }
 
-/* --- running
- * ----------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static bool is_off(const struct choices *one)
 {

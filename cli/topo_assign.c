@@ -85,8 +85,7 @@ static void release(struct variables *v)
     free(v->nvshmem);
 }
 
-/* --- text
- * -------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void print_gpu(const struct assigned *a)
 {
@@ -142,8 +141,7 @@ static void print_text(const struct machine *machine, const struct assignment *a
     print_variables(a, v);
 }
 
-/* --- JSON
- * -------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *gpu_json(const struct assigned *a)
 {

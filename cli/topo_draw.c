@@ -20,8 +20,7 @@ enum {
     DEVICE_W = 62,
 };
 
-/* --- boxes and lines
- * --------------------------------------------------------------------------- */
+/* --- boxes and lines -------------------------------------------------------------------------- */
 
 static void *more_room(void *list, int n, int *room, size_t bytes)
 {
@@ -87,8 +86,7 @@ static bool is_frame(enum draw_kind kind)
     return kind <= DRAW_BRIDGE;
 }
 
-/* --- the tree
- * ---------------------------------------------------------------------------------- */
+/* --- the tree --------------------------------------------------------------------------------- */
 
 static int frame(struct drawing *d, enum draw_kind kind, int parent, const char *key)
 {
@@ -257,8 +255,7 @@ static void add_disks(const struct machine *m, struct drawing *d)
     }
 }
 
-/* --- sizes, from the inside out
- * ---------------------------------------------------------------- */
+/* --- sizes, from the inside out --------------------------------------------------------------- */
 
 static double least_width(const struct draw_box *box)
 {
@@ -467,8 +464,7 @@ static void settle(struct drawing *d, int frame, double x, double y)
     }
 }
 
-/* --- the whole
- * --------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static const char *link_words(const struct machine *m)
 {

@@ -43,8 +43,7 @@ void draw_bundle_words(const struct link_bundle *b, char *text, size_t size)
                  show_gbps(b->mbps, gbps, sizeof gbps));
 }
 
-/* --- links of their own
- * ------------------------------------------------------------------------ */
+/* --- links of their own ----------------------------------------------------------------------- */
 
 /* Where the line from the middle of a box to a point leaves the box. */
 static void leave_box(const struct draw_box *box, double tx, double ty, double *x, double *y)

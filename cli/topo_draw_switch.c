@@ -22,8 +22,7 @@ int draw_links_up(const struct machine *m, int64_t gpu)
     return n;
 }
 
-/* --- rows
- * -------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static int rows_of(const struct drawing *d, int frame)
 {
@@ -46,8 +45,7 @@ static double row_bottom(const struct drawing *d, int frame, int row)
     return bottom;
 }
 
-/* --- domains
- * ----------------------------------------------------------------------------------- */
+/* --- domains ---------------------------------------------------------------------------------- */
 
 int draw_domains(const struct machine *m, int *of)
 {
@@ -139,8 +137,7 @@ double draw_lanes_height(int domains)
     return LANE_FIRST + (domains - 1) * LANE_H + LANE_H / 2.0;
 }
 
-/* --- lines to a switch
- * ------------------------------------------------------------------------- */
+/* --- lines to a switch ------------------------------------------------------------------------ */
 
 /* Where the line down from a GPU ends: below the row, of several, that it stands in. */
 static double bus_below(const struct drawing *d, int gpu, double floor)
@@ -265,8 +262,7 @@ static void bar_beside(struct drawing *d, int first)
     d->h = (bottom > d->h ? bottom : d->h) + 14;
 }
 
-/* --- lanes
- * ------------------------------------------------------------------------------------- */
+/* --- lanes ------------------------------------------------------------------------------------ */
 
 /* Where the row ends that a GPU stands in. */
 static double end_of_row(const struct drawing *d, int gpu, double floor)

@@ -11,8 +11,7 @@
 #include "machine/pci_config.h"
 #include "machine_options.h"
 
-/* --- tree
- * -------------------------------------------------------------------------------------- */
+/* --- tree ------------------------------------------------------------------------------------- */
 
 static const char *device_name(const struct machine *m, const struct machine_pci *pci)
 {
@@ -117,8 +116,7 @@ void topo_tree(const struct machine *m, FILE *to)
     }
 }
 
-/* --- links
- * ------------------------------------------------------------------------------------- */
+/* --- links ------------------------------------------------------------------------------------ */
 
 static void print_link_line(const struct machine_link *l, FILE *to)
 {
@@ -155,8 +153,7 @@ void topo_links(const struct machine *m, FILE *to)
         fputs("no NVLink or xGMI links\n", to);
 }
 
-/* --- routes
- * ------------------------------------------------------------------------------------ */
+/* --- routes ----------------------------------------------------------------------------------- */
 
 void topo_routes(const struct topo *topo, FILE *to)
 {

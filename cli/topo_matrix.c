@@ -201,8 +201,7 @@ static void cell_us_beside(const struct topo *topo, int a, int b, char *cell, si
     cell_beside(topo, &latency, a, b, cell, size);
 }
 
-/* --- what is printed
- * --------------------------------------------------------------------------- */
+/* --- what is printed -------------------------------------------------------------------------- */
 
 /* Every label that stands in the matrix is told. */
 static void print_legend(const struct topo *topo, bool all, FILE *to)

@@ -156,8 +156,7 @@ static void add_pair(struct groups *groups, int a, int b)
     groups->pairs++;
 }
 
-/* --- text
- * -------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static const char *access_words(const char *access)
 {

@@ -47,8 +47,7 @@ void topo_label(const struct topo *topo, int a, int b, char *label, size_t size)
         snprintf(label, size, "%s", level_name(routes_apart(topo->machine, x, y)));
 }
 
-/* --- devices
- * ----------------------------------------------------------------------------------- */
+/* --- devices ---------------------------------------------------------------------------------- */
 
 enum { LABEL = 10 }; /* columns of what stands before a line's text */
 

@@ -29,8 +29,7 @@ static void *room(size_t n, size_t bytes)
     return memory;
 }
 
-/* --- NICs
- * -------------------------------------------------------------------------------------- */
+/* --- NICs ------------------------------------------------------------------------------------- */
 
 const struct machine_port *assign_port(const struct machine *machine, const struct machine_nic *nic)
 {
@@ -57,8 +56,7 @@ bool assign_takes(const struct machine *machine, const struct machine_nic *nic)
     return nic->name.value && (assign_port(machine, nic) || !any_state_known(machine, nic));
 }
 
-/* --- candidates
- * -------------------------------------------------------------------------------- */
+/* --- candidates ------------------------------------------------------------------------------- */
 
 static struct endpoint gpu_end(const struct machine *machine, const struct machine_gpu *gpu)
 {
@@ -116,8 +114,7 @@ static void find_candidates(struct work *w, int g)
         }
 }
 
-/* --- matching
- * ---------------------------------------------------------------------------------- */
+/* --- matching --------------------------------------------------------------------------------- */
 
 static bool good(const struct work *w, int g, size_t nic)
 {
@@ -175,8 +172,7 @@ static void match(struct work *w)
         }
 }
 
-/* --- the result
- * -------------------------------------------------------------------------------- */
+/* --- the result ------------------------------------------------------------------------------- */
 
 static void explain_none(const struct work *w, struct assigned *a)
 {

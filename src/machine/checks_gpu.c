@@ -51,8 +51,7 @@ static void suit(const struct machine_gpu *gpu, struct finding *finding)
             finding_remedy(finding, amd[i].remedy, index_text(gpu));
 }
 
-/* --- one GPU
- * ----------------------------------------------------------------------------------- */
+/* --- one GPU ---------------------------------------------------------------------------------- */
 
 static void check_prohibited(const struct machine_gpu *gpu, struct findings *findings)
 {
@@ -300,8 +299,7 @@ void check_fabric(const struct machine *machine, const struct machine_gpu *gpu,
                     "gpu%s: fabric health reports degraded bandwidth", index);
 }
 
-/* --- pairs
- * ------------------------------------------------------------------------------------- */
+/* --- pairs ------------------------------------------------------------------------------------ */
 
 static void check_clique(const struct machine_gpu *x, const struct machine_gpu *y,
                          struct findings *findings)
@@ -512,8 +510,7 @@ void check_peer(const struct machine *machine, const struct endpoint *a, const s
                     "the driver says %s for atomics of %s %s", p->atomics.value, a->name, b->name);
 }
 
-/* --- PCIe
- * -------------------------------------------------------------------------------------- */
+/* --- PCIe ------------------------------------------------------------------------------------- */
 
 static void describe_acs(int64_t control, char *text, size_t size)
 {

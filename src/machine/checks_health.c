@@ -9,8 +9,7 @@
 
 enum { READ_REQUEST_LEAST = 512 };
 
-/* --- PCIe
- * -------------------------------------------------------------------------------------- */
+/* --- PCIe ------------------------------------------------------------------------------------- */
 
 /* The most that the device and every bridge above it take, 0: not known of all of them, or nothing
  * stands above it, as in a virtual machine that shows no bridges. */
@@ -78,8 +77,7 @@ void check_pcie_health(const struct machine *machine, const struct endpoint *dev
     check_errors(machine, device, findings);
 }
 
-/* --- NICs
- * -------------------------------------------------------------------------------------- */
+/* --- NICs ------------------------------------------------------------------------------------- */
 
 static bool same_model(const struct machine *machine, const struct machine_port *a,
                        const struct machine_port *b)
@@ -176,8 +174,7 @@ void check_bonds(const struct machine *machine, struct findings *findings)
     }
 }
 
-/* --- GPUs
- * -------------------------------------------------------------------------------------- */
+/* --- GPUs ------------------------------------------------------------------------------------- */
 
 static void check_rows(const struct machine_gpu *gpu, const char *index, struct findings *findings)
 {
@@ -223,8 +220,7 @@ void check_gpu_health(const struct machine *machine, const struct machine_gpu *g
     check_xids(gpu, index, findings);
 }
 
-/* --- links
- * ------------------------------------------------------------------------------------- */
+/* --- links ------------------------------------------------------------------------------------ */
 
 static void check_counters(const struct machine_link *link, const char *gpu,
                            struct findings *findings)
@@ -260,8 +256,7 @@ void check_link_health(const struct machine *machine, const struct machine_gpu *
     }
 }
 
-/* --- the driver and its services
- * --------------------------------------------------------------- */
+/* --- the driver and its services -------------------------------------------------------------- */
 
 void check_services(const struct machine *machine, struct findings *findings)
 {
@@ -280,8 +275,7 @@ void check_services(const struct machine *machine, struct findings *findings)
         finding_add(findings, REASON_KERNEL_LOG, WEIGHT_UNKNOWN, NULL, "%s", d->kernel_log.why);
 }
 
-/* --- disks and capture devices
- * ------------------------------------------------------------------ */
+/* --- disks and capture devices ---------------------------------------------------------------- */
 
 int check_raids(const struct machine *machine, struct findings *findings)
 {

@@ -12,8 +12,7 @@ int64_t check_least(const struct machine *machine, int64_t expected_mbps)
     return expected_mbps * number_or(machine->limits.fault_percent, FAULT_PERCENT) / 100;
 }
 
-/* --- GPU and host
- * ------------------------------------------------------------------------------ */
+/* --- GPU and host ----------------------------------------------------------------------------- */
 
 /* A GPU lowers the generation of its link when idle, and raises it for work. */
 static void check_under_load(const struct machine *machine, const struct machine_gpu *gpu,
@@ -62,8 +61,7 @@ void check_host_speed(const struct machine *machine, const struct endpoint *gpu,
         f->gain_mbps = expected - less;
 }
 
-/* --- pairs of GPUs
- * ----------------------------------------------------------------------------- */
+/* --- pairs of GPUs ---------------------------------------------------------------------------- */
 
 static void check_speed(const struct machine *machine, const struct machine_measured *m,
                         const struct machine_measured *back, const struct route *best,

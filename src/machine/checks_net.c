@@ -25,8 +25,7 @@ static enum level level_to(const struct machine *machine, const struct endpoint 
     return routes_apart(machine, gpu, &end);
 }
 
-/* --- the port
- * ---------------------------------------------------------------------------------- */
+/* --- the port --------------------------------------------------------------------------------- */
 
 static bool any_port_active(const struct machine *machine, const char *nic)
 {
@@ -101,8 +100,7 @@ void check_nic(const struct machine *machine, const struct endpoint *nic, struct
     findings->ways = ways;
 }
 
-/* --- GPUDirect RDMA
- * ---------------------------------------------------------------------------- */
+/* --- GPUDirect RDMA --------------------------------------------------------------------------- */
 
 static const struct machine_rung *rung(const struct machine *machine, const struct endpoint *gpu,
                                        const struct endpoint *nic, const char *name,
@@ -320,8 +318,7 @@ void check_gdr(const struct machine *machine, const struct endpoint *gpu,
     findings_merge(findings, &own);
 }
 
-/* --- GPU-initiated
- * ----------------------------------------------------------------------------- */
+/* --- GPU-initiated ---------------------------------------------------------------------------- */
 
 /* Without the NIC there are no queues; that it cannot be opened is told, and counted, as the NIC's
  * own fault. */
@@ -381,8 +378,7 @@ void check_shared_nics(const struct machine *machine, const struct assignment *a
     }
 }
 
-/* --- files
- * ------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static bool has_option(const char *options, const char *option)
 {

@@ -24,8 +24,7 @@ void node_take_faults(struct node *node, const struct diagnosis *diagnosis)
     }
 }
 
-/* --- what most have
- * ---------------------------------------------------------------------------- */
+/* --- what most have --------------------------------------------------------------------------- */
 
 static bool same_fact(int id, const struct profile_fact *a, const struct profile_fact *b)
 {
@@ -51,8 +50,7 @@ static void take_majority(const struct cluster *cluster, int id, struct profile_
     }
 }
 
-/* --- one node
- * ---------------------------------------------------------------------------------- */
+/* --- one node --------------------------------------------------------------------------------- */
 
 static void tell_facts(FILE *to, const struct node *node, const struct profile *expected)
 {
@@ -153,8 +151,7 @@ void cluster_free(struct cluster *cluster)
     *cluster = (struct cluster){.nodes = NULL};
 }
 
-/* --- names in short
- * ---------------------------------------------------------------------------- */
+/* --- names in short --------------------------------------------------------------------------- */
 
 /* A name as what stands before its last number, the number with its digits, and what stands
  * behind. */

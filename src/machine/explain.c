@@ -149,8 +149,7 @@ void explain_routes(const struct machine *machine, const struct endpoint *a,
     find_routes(machine, a, b, mount ? mount : mount_of(machine, b), routes);
 }
 
-/* --- what a remedy brings
- * ---------------------------------------------------------------------- */
+/* --- what a remedy brings --------------------------------------------------------------------- */
 
 static int64_t best_mbps(const struct machine *machine, const struct endpoint *a,
                          const struct endpoint *b, const struct machine_mount *mount)

@@ -26,8 +26,7 @@ struct reader {
     bool single;
 };
 
-/* --- finding the line of a place: the parser does not keep it
- * ---------------------------------- */
+/* --- finding the line of a place: the parser does not keep it --------------------------------- */
 
 struct scanner {
     const char *at;
@@ -118,8 +117,7 @@ static weft_status fail(const struct reader *r, const char *field, const char *w
                      what);
 }
 
-/* --- facts
- * ------------------------------------------------------------------------------------- */
+/* --- facts ------------------------------------------------------------------------------------ */
 
 static const char *reason_of(struct reader *r, const json_t *value)
 {

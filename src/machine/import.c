@@ -26,8 +26,7 @@ weft_status import_fail(const struct import *im, unsigned long line, const char 
     return base_fail(WEFT_ERR_ARGUMENT, "%s:%lu: %s", im->name, line, what);
 }
 
-/* --- what the importers share
- * ------------------------------------------------------------------ */
+/* --- what the importers share ----------------------------------------------------------------- */
 
 bool import_address(const char *text, char address[IMPORT_ADDRESS])
 {
@@ -133,8 +132,7 @@ void import_link_generation(const struct machine_gpu *gpu, struct machine_link *
         number_set(&link->gen, generation);
 }
 
-/* --- kinds
- * ------------------------------------------------------------------------------------- */
+/* --- kinds ------------------------------------------------------------------------------------ */
 
 /* Name of the outermost element; "" when the text has none in its beginning. */
 static void first_element(const char *text, size_t length, char *name, size_t size)

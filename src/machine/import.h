@@ -52,8 +52,7 @@ void import_number_gpus(struct machine *machine);
 /* Fills a link's generation from what the GPU's compute capability tells, where it tells it. */
 void import_link_generation(const struct machine_gpu *gpu, struct machine_link *link);
 
-/* --- XML
- * ---------------------------------------------------------------------------------------- */
+/* --- XML -------------------------------------------------------------------------------------- */
 
 struct xml_attribute {
     const char *key, *value;

@@ -82,8 +82,7 @@ static weft_status take_index(const struct hwloc_reader *r, const struct xml_nod
     return WEFT_OK;
 }
 
-/* --- sets
- * -------------------------------------------------------------------------------------- */
+/* --- sets ------------------------------------------------------------------------------------- */
 
 /* "0x000000ff,,0x1": words of 32 from the highest, an empty one is 0. False when it is no such set,
  * or an endless one. */
@@ -141,8 +140,7 @@ static int64_t only_of(const struct set *set)
     return only;
 }
 
-/* --- packages and nodes
- * ------------------------------------------------------------------------ */
+/* --- packages and nodes ----------------------------------------------------------------------- */
 
 static int64_t count_below(const struct xml_node *node, const char *type)
 {
@@ -202,8 +200,7 @@ static weft_status take_node(struct hwloc_reader *r, const struct xml_node *node
     return WEFT_OK;
 }
 
-/* --- PCI
- * --------------------------------------------------------------------------------------- */
+/* --- PCI -------------------------------------------------------------------------------------- */
 
 /* Of the object that the devices hang below: one node, or not known. */
 static weft_status take_locality(const struct hwloc_reader *r, const struct place *place,
@@ -275,8 +272,7 @@ static void add_gpu(struct hwloc_reader *r, const struct machine_pci *pci)
     import_name_gpu(m, gpu, number_or(pci->vendor, 0), number_or(pci->device, -1));
 }
 
-/* --- OS devices
- * -------------------------------------------------------------------------------- */
+/* --- OS devices ------------------------------------------------------------------------------- */
 
 static struct machine_gpu *gpu_of(struct machine *m, const struct machine_pci *pci)
 {
@@ -401,8 +397,7 @@ static weft_status take_osdev(struct hwloc_reader *r, const struct xml_node *nod
     return gpu ? take_gpu(r, node, name, gpu) : WEFT_OK;
 }
 
-/* --- the tree
- * ---------------------------------------------------------------------------------- */
+/* --- the tree --------------------------------------------------------------------------------- */
 
 static weft_status walk_devices(struct hwloc_reader *r, const struct xml_node *node,
                                 struct place place);

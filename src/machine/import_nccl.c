@@ -84,8 +84,7 @@ static void pass_over(struct nccl_reader *r, const struct xml_node *node)
         r->unread = machine_printf(m, "%s %s", r->unread, word);
 }
 
-/* --- <cpu>
- * ------------------------------------------------------------------------------------- */
+/* --- <cpu> ------------------------------------------------------------------------------------ */
 
 /* "0fffff00,000fffff", words of 32 CPUs from the highest, to "0-19,40-59". */
 static weft_status take_affinity(const struct nccl_reader *r, const struct xml_node *node,
@@ -143,8 +142,7 @@ static weft_status one_host(struct nccl_reader *r, const struct xml_node *node)
     return WEFT_OK;
 }
 
-/* --- <gpu> and its links
- * ----------------------------------------------------------------------- */
+/* --- <gpu> and its links ---------------------------------------------------------------------- */
 
 static weft_status take_link(struct nccl_reader *r, const struct xml_node *node,
                              const struct machine_gpu *gpu, int64_t *number)
@@ -256,8 +254,7 @@ static weft_status take_gpu(struct nccl_reader *r, const struct xml_node *node,
     return WEFT_OK;
 }
 
-/* --- <nic>
- * ------------------------------------------------------------------------------------- */
+/* --- <nic> ------------------------------------------------------------------------------------ */
 
 /* A NIC named in the file is the same wherever its next port stands, and only at one place. */
 static weft_status find_nic(struct nccl_reader *r, const struct xml_node *node, const char *name,
@@ -331,8 +328,7 @@ static weft_status take_nic(struct nccl_reader *r, const struct xml_node *node, 
     return status;
 }
 
-/* --- <pci>
- * ------------------------------------------------------------------------------------- */
+/* --- <pci> ------------------------------------------------------------------------------------ */
 
 /* "16.0 GT/s PCIe" and older spellings; what is none, as "Unknown", tells nothing. */
 static void take_speed(const char *speed, struct machine_number *to)
@@ -441,8 +437,7 @@ static weft_status take_pci(struct nccl_reader *r, const struct xml_node *node, 
     return status;
 }
 
-/* --- the whole
- * --------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static weft_status take_branch(struct nccl_reader *r, const struct xml_node *node)
 {

@@ -42,8 +42,7 @@ struct smi_reader {
     const char **cells;
 };
 
-/* --- lines and words
- * --------------------------------------------------------------------------- */
+/* --- lines and words -------------------------------------------------------------------------- */
 
 /* Copies the next line without escapes and control characters; false at the end. */
 static bool next_line(struct smi_reader *r, char *line, size_t size)
@@ -98,8 +97,7 @@ static bool is_name(const char *word)
            strlen(word) < NAME_BYTES;
 }
 
-/* --- the heading
- * ------------------------------------------------------------------------------- */
+/* --- the heading ------------------------------------------------------------------------------ */
 
 static struct smi_end *find_heading(struct smi_reader *r, const char *word)
 {
@@ -169,8 +167,7 @@ static weft_status read_heading(struct smi_reader *r, const char *line)
     }
 }
 
-/* --- rows
- * -------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* -1: a word that is none of them. */
 static int level_of(const char *word)
@@ -309,8 +306,7 @@ static weft_status read_row(struct smi_reader *r, int row, const char *line)
     return take_affinity(r, end, at);
 }
 
-/* --- the whole
- * --------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static void add_gpus(struct smi_reader *r)
 {

@@ -19,8 +19,7 @@
 
 enum { GPU_BYTES = 4 << 20, CHECK_BYTES = 4096, BELL_BYTES = 4096 };
 
-/* --- the GPU's side
- * ---------------------------------------------------------------------------- */
+/* --- the GPU's side --------------------------------------------------------------------------- */
 
 /* NVML and CUDA number GPUs each in their own order: the PCI address tells which is which. */
 static bool find_device(const struct cuda *cuda, const char *bdf, CUdevice *device)
@@ -73,8 +72,7 @@ weft_status machine_ask_cuda(struct machine *machine)
     return status;
 }
 
-/* --- rungs
- * ------------------------------------------------------------------------------------- */
+/* --- rungs ------------------------------------------------------------------------------------ */
 
 struct climb {
     struct machine *machine;

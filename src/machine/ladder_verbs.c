@@ -106,8 +106,7 @@ static void register_both(struct nic *nic, uint64_t address, size_t bytes, int d
     keep(nic, mr);
 }
 
-/* --- a queue pair connected to itself
- * ---------------------------------------------------------- */
+/* --- a queue pair connected to itself --------------------------------------------------------- */
 
 /* RoCE wants a GID of version 2; the kernel tells the type of each beside it. */
 static int find_gid(const struct nic *nic, union ibv_gid *gid)

@@ -189,8 +189,7 @@ static void read_speeds(struct gpu_reader *r, nvml_device d, struct machine_gpu 
                "nvmlDeviceGetCurrentClocksThrottleReasons");
 }
 
-/* --- NVLink
- * ------------------------------------------------------------------------------------ */
+/* --- NVLink ----------------------------------------------------------------------------------- */
 
 static void read_link_peer(struct gpu_reader *r, nvml_device d, unsigned number,
                            struct machine_link *link)
@@ -354,8 +353,7 @@ static void read_cpu_links(struct gpu_reader *r, nvml_device d, const struct mac
     }
 }
 
-/* --- pairs
- * ------------------------------------------------------------------------------------- */
+/* --- pairs ------------------------------------------------------------------------------------ */
 
 static void read_pair(struct gpu_reader *r, unsigned a, unsigned b)
 {
@@ -427,8 +425,7 @@ static void read_nvidia(struct gpu_reader *r)
                 read_pair(r, a, b);
 }
 
-/* --- AMD
- * ---------------------------------------------------------------------------------------- */
+/* --- AMD -------------------------------------------------------------------------------------- */
 
 static void read_amd(struct machine *machine, const struct machine_source *source)
 {

@@ -17,8 +17,7 @@
 
 enum { TEXT_MOST = 1 << 16 };
 
-/* --- virtualization
- * ---------------------------------------------------------------------------- */
+/* --- virtualization --------------------------------------------------------------------------- */
 
 static const char *hypervisor_by_cpuid(void)
 {
@@ -107,8 +106,7 @@ static void read_container(struct machine *machine, const struct machine_source 
     text_set(machine, &machine->system.container, name);
 }
 
-/* --- kernel and IOMMU
- * -------------------------------------------------------------------------- */
+/* --- kernel and IOMMU ------------------------------------------------------------------------- */
 
 static void read_iommu_options(struct machine *machine, char *command_line)
 {
@@ -173,8 +171,7 @@ void live_system(struct machine *machine, const struct machine_source *source)
     read_iommu_options(machine, command_line);
 }
 
-/* --- drivers
- * ----------------------------------------------------------------------------------- */
+/* --- drivers ---------------------------------------------------------------------------------- */
 
 static void module_flag(const struct machine_source *source, struct machine_number *to,
                         const char *name, const char *other_name)

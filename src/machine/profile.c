@@ -17,8 +17,7 @@ const struct profile_info profile_infos[PROFILE_COUNT] = {
 #undef TEXT
 };
 
-/* --- from the model
- * ---------------------------------------------------------------------------- */
+/* --- from the model --------------------------------------------------------------------------- */
 
 static void set(struct profile_fact *to, int64_t value)
 {
@@ -250,8 +249,7 @@ void profile_of(const struct machine *machine, struct profile *profile)
     draw_rest(machine, profile->facts);
 }
 
-/* --- comparing
- * --------------------------------------------------------------------------------- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 /* As people order versions: number by number; "550.54" < "550.144" < "570". */
 static int compare_versions(const char *a, const char *b)

@@ -27,8 +27,7 @@ static const struct machine_pci *parent_of(const struct machine *machine,
     return machine_find_pci(machine, pci->parent.value);
 }
 
-/* --- endpoints
- * --------------------------------------------------------------------------------- */
+/* --- endpoints -------------------------------------------------------------------------------- */
 
 static weft_status unknown_endpoint(const struct machine *machine, const char *name)
 {
@@ -129,8 +128,7 @@ weft_status endpoint_find(const struct machine *machine, const char *name, struc
     return WEFT_OK;
 }
 
-/* --- distance
- * ---------------------------------------------------------------------------------- */
+/* --- distance --------------------------------------------------------------------------------- */
 
 const char *level_name(enum level level)
 {
@@ -262,8 +260,7 @@ int64_t routes_numa_of(const struct machine *machine, const struct endpoint *end
     return number_or(gpu->numa, -1);
 }
 
-/* --- links
- * ------------------------------------------------------------------------------------- */
+/* --- links ------------------------------------------------------------------------------------ */
 
 static bool link_between(const struct machine_link *link, int64_t a, int64_t b)
 {
@@ -361,8 +358,7 @@ struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_
     return from.mbps <= to.mbps ? from : to;
 }
 
-/* --- PCIe
- * -------------------------------------------------------------------------------------- */
+/* --- PCIe ------------------------------------------------------------------------------------- */
 
 static const struct machine_gpu *gpu_at(const struct machine *machine,
                                         const struct machine_pci *pci)

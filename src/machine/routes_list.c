@@ -31,8 +31,7 @@ static bool proof_failed(const struct machine *machine, const char *a, const cha
     return m && (text_is(m->proof, "failed") || text_is(m->proof, "refused"));
 }
 
-/* --- GPU to GPU
- * -------------------------------------------------------------------------------- */
+/* --- GPU to GPU ------------------------------------------------------------------------------- */
 
 static void add_links(const struct machine *machine, const struct endpoint *a,
                       const struct endpoint *b, struct routes *routes)
@@ -191,8 +190,7 @@ static void add_staged(const struct machine *machine, const struct endpoint *a,
     snprintf(route->text, sizeof route->text, "staged through pinned host memory");
 }
 
-/* --- other pairs
- * ------------------------------------------------------------------------------- */
+/* --- other pairs ------------------------------------------------------------------------------ */
 
 /* The interconnect between packages lies on the way to the memory of the other one. */
 static void bound_by_interconnect(const struct machine *machine, struct route *route)

@@ -213,8 +213,7 @@ static weft_status read_plan(const char *description, struct plan *plan)
                         : base_fail(WEFT_ERR_ARGUMENT, "the description of the machine is empty");
 }
 
-/* --- what goes together
- * ------------------------------------------------------------------------ */
+/* --- what goes together ----------------------------------------------------------------------- */
 
 static weft_status check_count(const char *what, int count, int most)
 {

@@ -23,8 +23,7 @@ _Static_assert((int)BOXES_PATHS_MOST >= (int)BOX_PATHS, "every path has a place"
 _Static_assert((int)BOXES_KERNELS_MOST >= (int)WEFT_DEV_RECORDS,
                "every record of a kernel has a place");
 
-/* --- a box in words
- * ------------------------------------------------------------------------------ */
+/* --- a box in words --------------------------------------------------------------------------- */
 
 /* A copy of text of a box, which need not end within its field. */
 static void copy_text(char *to, const char *from, size_t bytes)
@@ -187,8 +186,7 @@ void boxes_decode(const void *bytes, struct boxes_pe *pe)
     decode_proxy(&box, pe);
 }
 
-/* --- the boxes of a job
- * --------------------------------------------------------------------------- */
+/* --- the boxes of a job ----------------------------------------------------------------------- */
 
 static void copy_box(struct boxes_pe *pe, const void *box)
 {

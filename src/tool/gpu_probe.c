@@ -61,8 +61,7 @@ struct probe_gpus {
     CUdeviceptr pinned_device, host_device;
 };
 
-/* --- one GPU
- * ----------------------------------------------------------------------------------- */
+/* --- one GPU ---------------------------------------------------------------------------------- */
 
 static weft_status find_ordinal(const struct cuda *cuda, const struct probe_gpu *gpu, char *ordinal,
                                 size_t bytes)
@@ -188,8 +187,7 @@ static weft_status use(struct probe_gpus *gpus, int index, struct probe_gpu **gp
     return (*gpu)->status ? base_fail((*gpu)->status, "%s", (*gpu)->sentence) : WEFT_OK;
 }
 
-/* --- all of them
- * ------------------------------------------------------------------------------- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 weft_status probe_gpus_open(struct probe_gpus **result, const char *const *addresses, int n)
 {
@@ -261,8 +259,7 @@ static weft_status make_pinned(struct probe_gpus *gpus, void **memory, CUdevicep
     return result ? cuda_fail(&gpus->cuda, result, "cuMemHostGetDevicePointer") : WEFT_OK;
 }
 
-/* --- copies
- * ------------------------------------------------------------------------------------ */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 /* Puts a copy on the stream of `gpu`, between two events. */
 static weft_status start_copy(struct probe_gpu *gpu, CUdeviceptr to, CUdeviceptr from, size_t bytes)
@@ -406,8 +403,7 @@ weft_status probe_gpus_host(struct probe_gpus *gpus, int index, bool brief, stru
     return status;
 }
 
-/* --- kernels on both
- * --------------------------------------------------------------------------- */
+/* --- kernels on both -------------------------------------------------------------------------- */
 
 static weft_status wait_for(struct probe_gpu *gpu, const char *what)
 {
@@ -555,8 +551,7 @@ static weft_status time_echo(struct probe_gpus *gpus, struct probe_gpu *const *e
     return status;
 }
 
-/* --- peer access
- * ------------------------------------------------------------------------------- */
+/* --- peer access ------------------------------------------------------------------------------ */
 
 static CUresult enable(struct probe_gpu *from, struct probe_gpu *to)
 {

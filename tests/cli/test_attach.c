@@ -20,8 +20,7 @@
 
 #define SECOND 1000000000ull
 
-/* --- text of others
- * ------------------------------------------------------------------------------ */
+/* --- text of others --------------------------------------------------------------------------- */
 
 static void text_of_others_is_made_printable(void **state)
 {
@@ -53,8 +52,7 @@ static void text_of_others_is_made_printable(void **state)
     }
 }
 
-/* --- decoding
- * ------------------------------------------------------------------------------------ */
+/* --- decoding --------------------------------------------------------------------------------- */
 
 static char *new_box(struct box **box)
 {
@@ -246,8 +244,7 @@ static void what_is_no_box_is_not_present(void **state)
     free(bytes);
 }
 
-/* --- a job made up
- * ------------------------------------------------------------------------------- */
+/* --- a job made up ---------------------------------------------------------------------------- */
 
 static struct boxes_pe pes[4];
 
@@ -402,8 +399,7 @@ static void states_have_names(void **state)
     }
 }
 
-/* --- what is printed
- * ----------------------------------------------------------------------------- */
+/* --- what is printed -------------------------------------------------------------------------- */
 
 static struct boxes_job example(void)
 {

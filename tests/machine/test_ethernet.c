@@ -120,8 +120,7 @@ static void test_pfc(void **state)
     assert_false(ethernet_pfc_answer(message, 32, &priorities));
 }
 
-/* --- the live reader
- * --------------------------------------------------------------------------- */
+/* --- the live reader -------------------------------------------------------------------------- */
 
 static struct {
     int words, bit; /* of the link modes; 0 words: refuses */

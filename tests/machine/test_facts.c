@@ -18,8 +18,7 @@
 #include "machine/routes.h"
 #include "machine/whatif.h"
 
-/* --- links
- * ------------------------------------------------------------------------------------- */
+/* --- links ------------------------------------------------------------------------------------ */
 
 /* PCI Express Base Specification: transfers a second of each generation, and its line code; from 6
  * on 242 bytes of a flit of 256 carry packets. MB/s of a lane. */
@@ -115,8 +114,7 @@ static void test_pcie_reached(void **state)
     }
 }
 
-/* --- between CPU packages
- * ---------------------------------------------------------------------- */
+/* --- between CPU packages --------------------------------------------------------------------- */
 
 /* Intel ARK and AMD's processor manuals: links between two packages and their rate. QPI: 20 lanes
  * of which 16 carry data; UPI: 20, from Sapphire Rapids on 24; a transfer is a bit a lane; xGMI: 16
@@ -172,8 +170,7 @@ static void test_sockets(void **state)
     assert_int_equal(rows, 0); /* no line takes more models than a generation has */
 }
 
-/* --- GPUs
- * -------------------------------------------------------------------------------------- */
+/* --- GPUs ------------------------------------------------------------------------------------- */
 
 #define GIB ((int64_t)1 << 30)
 
@@ -234,8 +231,7 @@ static void test_gpus(void **state)
     assert_int_equal(fact_n_gpus, sizeof gpus / sizeof gpus[0]); /* a new one needs a row here */
 }
 
-/* --- ways of moving data
- * ----------------------------------------------------------------------- */
+/* --- ways of moving data ---------------------------------------------------------------------- */
 
 /* The measurements that these parts come from, as they are published: so much of so much. */
 static void test_parts(void **state)
@@ -274,8 +270,7 @@ static void test_parts(void **state)
     assert_in_range(FACT_DISK_PERMILLE, 850, 950);
 }
 
-/* --- bits
- * -------------------------------------------------------------------------------------- */
+/* --- bits ------------------------------------------------------------------------------------- */
 
 /* PCI Express Base Specification, 7.7.11.3, ACS control register. */
 static void test_acs_bits(void **state)
@@ -322,8 +317,7 @@ static void test_config_bits(void **state)
     assert_true(number_is(c.p2p_clique, 3));
 }
 
-/* --- thresholds
- * -------------------------------------------------------------------------------- */
+/* --- thresholds ------------------------------------------------------------------------------- */
 
 /* Each on both sides. NVML: clock event reasons 0x8 hardware slowdown, 0x20 software thermal, 0x40
  * hardware thermal, 0x80 power brake; 0x1 idle, 0x2 set clocks, 0x4 power cap, 0x10 sync boost and

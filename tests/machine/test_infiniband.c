@@ -137,8 +137,7 @@ static void test_possible(void **state)
     assert_non_null(strstr(why, "faster"));
 }
 
-/* --- the live reader
- * --------------------------------------------------------------------------- */
+/* --- the live reader -------------------------------------------------------------------------- */
 
 int __real_ioctl(int fd, unsigned long what, ...);
 ssize_t __real_write(int fd, const void *bytes, size_t n);

@@ -228,8 +228,7 @@ static void test_raid_levels(void **state)
     }
 }
 
-/* --- remedies
- * ---------------------------------------------------------------------------------- */
+/* --- remedies --------------------------------------------------------------------------------- */
 
 static void assert_no_remedy(const struct findings *findings, const char *word, const char *place)
 {

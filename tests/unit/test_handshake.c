@@ -254,8 +254,7 @@ static void ids_made_here_are_good_and_differ(void **state)
     assert_true(unique_id_port(&one) > 0);
 }
 
-/* --- limits of waiting
- * --------------------------------------------------------------------------- */
+/* --- limits of waiting ------------------------------------------------------------------------ */
 
 static void limit_of(const char *wait, const char *boot)
 {
@@ -306,8 +305,7 @@ static void limits_count_down(void **state)
     close(ends[1]);
 }
 
-/* --- a start over TCP
- * ----------------------------------------------------------------------------- */
+/* --- a start over TCP ------------------------------------------------------------------------- */
 
 static void wrong_variables_of_tcp_are_named(void **state)
 {
