@@ -60,7 +60,8 @@ struct doctor_job {
 };
 
 /* Joins the job that this process was started in. `asked`: by --job; else only `weft run` and PMIx
- * count. False: asked, and there is none; said so. */
+ * count.
+ * False: asked, and there is none; said so. */
 bool doctor_join_job(bool asked, struct doctor_job *job);
 /* Collective. report: of a PE that examines, else NULL. PE 0 gets the cluster. */
 weft_status doctor_gather_job(struct doctor_job *job, const char *report, struct cluster *cluster);

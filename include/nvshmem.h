@@ -5,11 +5,12 @@
  *
  * weft-nvshmem(7) says what differs and lists what is left out (using that stops the compilation
  * with a sentence); docs/nvshmem-reference.md lists every function by name. The families are
- * generated from the type lists of weft/nvshmem/types.h: setup.h set-up, memory, teams    rma.h
- * put, get, signals, order    amo.h atomics wait.h waits and tests           collective.h stream.h
- * on streams warpgroup.h barriers of 128 threads   qp.h operations that name a queue   hint.h
- * regions constants.h enumerations, versions    standard.h what it includes of C, C++ and
- * CUDA */
+ * generated from the type lists of weft/nvshmem/types.h:
+ *   setup.h set-up, memory, teams    rma.h put, get, signals, order    amo.h atomics
+ *   wait.h waits and tests           collective.h                      stream.h on streams
+ *   warpgroup.h barriers of 128 threads   qp.h operations that name a queue   hint.h regions
+ *   constants.h enumerations, versions    standard.h what it includes of C, C++ and CUDA
+ */
 #ifndef NVSHMEM_H
 #define NVSHMEM_H
 

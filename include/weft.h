@@ -195,9 +195,9 @@ typedef struct weft_init_attr {
  * over the job. attr may be NULL. On success *job is the handle for all else. On failure nothing is
  * left behind, and *job is NULL. May be called again after weft_finalize().
  * Launchers: `weft run`, PMIx (mpirun, srun), RANK/WORLD_SIZE/MASTER_ADDR/MASTER_PORT (torchrun);
- * or, by attr.unique_id, whatever has started the processes and handed them the id. Errors:
- * WEFT_ERR_ARGUMENT (attr), _CONFIG, _BOOT, _SYSTEM, _NO_MEMORY, _VERSION, _NO_PATH, _TIMEOUT,
- * _PEER_DEAD, _JOB (another PE has ended the job). */
+ * or, by attr.unique_id, whatever has started the processes and handed them the id.
+ * Errors: WEFT_ERR_ARGUMENT (attr), _CONFIG, _BOOT, _SYSTEM, _NO_MEMORY, _VERSION, _NO_PATH,
+ * _TIMEOUT, _PEER_DEAD, _JOB (another PE has ended the job). */
 weft_status weft_init(weft_job **job, const weft_init_attr *attr);
 
 /* Ends this PE's part: a barrier over the job, then everything that weft_init() made is undone.
@@ -233,8 +233,8 @@ void weft_group_destroy(weft_group *group);
 /* Allocates `bytes` (0 gives *address = NULL) at the same offset at every PE, aligned to `align`
  * (0 = 64; else a power of two up to 1 GiB for WEFT_HOST, 2 MiB for WEFT_GPU). `flags` is a sum of
  * WEFT_ALLOC_*. Collective over the job, with the same arguments everywhere; ends with a barrier,
- * so the block may be used remotely at once. Errors: WEFT_ERR_NO_MEMORY (says what is free),
- * _MISMATCH (names both calls), _ARGUMENT. */
+ * so the block may be used remotely at once.
+ * Errors: WEFT_ERR_NO_MEMORY (says what is free), _MISMATCH (names both calls), _ARGUMENT. */
 weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align, unsigned flags,
                        void **address);
 
@@ -269,7 +269,8 @@ weft_ctx *weft_default_ctx(weft_job *job);
  * which the instruction that orders puts orders as well. WEFT_CTX_PRIVATE is checked: to another
  * thread fence, quiet, waits and whatever leaves the fast path are refused (all operations with
  * WEFT_CHECK=1). Calls that complete the contexts of all threads, and weft_ctx_destroy(), may come
- * from any thread. Errors: WEFT_ERR_ARGUMENT (unknown options, named), _NO_MEMORY, _FINALIZED. */
+ * from any thread.
+ * Errors: WEFT_ERR_ARGUMENT (unknown options, named), _NO_MEMORY, _FINALIZED. */
 weft_status weft_ctx_create(weft_team *team, unsigned options, weft_ctx **ctx);
 weft_status weft_ctx_destroy(weft_ctx *ctx);
 weft_team *weft_ctx_team(weft_ctx *ctx);

@@ -22,13 +22,16 @@
  *   device/wait.h        wait_until, signal_wait, test, over one and several variables
  *   device/packet.h      put_packet, take_packet
  *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall, gather, scatter over
- * teams device/sized.h       collect, alltoallv, alltoalls over teams device/reduce.h      reduce,
- * reducescatter, reduce_to over teams device/room.h        packets by which members of a team tell
- * each other what collectives need device/grid.h        all of these by several blocks of a kernel
- * together device/remote.h      what becomes of operations on PEs without direct addresses
+ *                        teams
+ *   device/sized.h       collect, alltoallv, alltoalls over teams
+ *   device/reduce.h      reduce, reducescatter, reduce_to over teams
+ *   device/room.h        packets by which members of a team tell each other what collectives need
+ *   device/grid.h        all of these by several blocks of a kernel together
+ *   device/remote.h      what becomes of operations on PEs without direct addresses
  *   device/proxy.h       the ring to the thread of the host that carries them
  *   device/gda.h         operations as requests of the network adapter, given by the threads
- * themselves device/gda_span.h    what those are made of: places, waits, reservations
+ *                        themselves
+ *   device/gda_span.h    what those are made of: places, waits, reservations
  *   device/gda_queue.h   its queues, used by many threads without a lock
  *   device/gda_wqe.h     the requests' format
  *   device/check.h       checking mode: what members compare before a collective

@@ -91,8 +91,8 @@ weft_status weft_file_resize(weft_file *file, uint64_t bytes);
 
 /* Moves `bytes` between offset `offset` of the file and `dst` or `src` at PE `pe`, and returns when
  * they are there: in the memory, visible to that PE's later loads and kernels once it is told (by a
- * signal or barrier); with the operating system, visible to every reader. result may be NULL. A
- * read past the end of the file moves what there is and returns WEFT_ERR_RANGE. A write past the
+ * signal or barrier); with the operating system, visible to every reader. result may be NULL.
+ * A read past the end of the file moves what there is and returns WEFT_ERR_RANGE. A write past the
  * end lengthens the file; a gap reads as zeros. What a kernel stores into the source must be
  * complete before. */
 weft_status weft_file_read(weft_file *file, void *dst, size_t bytes, uint64_t offset, int pe,
@@ -145,8 +145,8 @@ weft_status weft_file_write_on_stream(weft_file *file, const void *src, size_t b
  * member's memory. A member without the file needs no disk. result, of each member for its own
  * block, may be NULL. Returns the same at every member: WEFT_OK, or the failure of the first member
  * whose block has failed; on return every block has been tried. A gather is safe from a loss of
- * power when every member that has the file has called weft_file_sync().
- * Errors, besides: WEFT_ERR_ARGUMENT (no member has the file), _MISMATCH. */
+ * power when every member that has the file has called weft_file_sync(). Errors, besides:
+ * WEFT_ERR_ARGUMENT (no member has the file), _MISMATCH. */
 weft_status weft_file_scatter(weft_team *team, weft_file *file, void *dst, size_t bytes,
                               uint64_t offset, weft_file_result *result);
 weft_status weft_file_gather(weft_team *team, weft_file *file, const void *src, size_t bytes,
@@ -167,7 +167,8 @@ uint32_t weft_file_join_checksums(uint32_t first, uint32_t second, uint64_t seco
 /* Waits as weft_file_quiet(), and then until everything written to this file is safe from a loss of
  * power: its data, its size, and, where this handle made the file, its name in the folder. After a
  * failure nothing that was written since the last sync may be taken as safe, and a later success
- * does not make it so: write it again. Source: fsync(2), fdatasync(2). */
+ * does not make it so: write it again.
+ * Source: fsync(2), fdatasync(2). */
 weft_status weft_file_sync(weft_file *file);
 
 /* How files are read and written here, and why not better. */

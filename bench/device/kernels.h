@@ -24,7 +24,7 @@ struct device_times {
  *   ping_signal  a scope: put_signal of `bytes` (a multiple of 8), signal_wait. verify: the data
  *                changes in each round and is compared, which takes time
  *   ping_packet  a scope: put_packet, take_packet; `buffers` holds two of
- * weft_packet_bytes(bytes) */
+ *   weft_packet_bytes(bytes) */
 WEFT_KERNEL_DECLARE(ping_p, (uint64_t *, flag), (int, first), (int, peer), (uint64_t, base),
                     (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times));
 

@@ -52,7 +52,8 @@ double file_by_cufile(const struct file_point *point, char *why, size_t why_byte
 const char *file_cufile_mode(void);
 
 /* Every method that is wanted, with the median of the repetitions; why[]: of what has failed, which
- * is not tried again. together: begun by all PEs of that team at once; NULL: by this one alone. */
+ * is not tried again.
+ * together: begun by all PEs of that team at once; NULL: by this one alone. */
 void file_measure(const struct file_options *options, const struct file_point *point,
                   weft_team *together, struct file_row *row, char (*why)[256]);
 

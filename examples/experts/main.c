@@ -2,8 +2,9 @@
 /* Dispatch and combine of a mixture of experts, forward and backward, over all PEs of a job.
  *
  *     weft run -n 4 ./experts                                  # 256 tokens of each PE, 4 of 32
- * experts weft run -n 4 ./experts --tokens 4096 --hidden 7168 --experts 256 --top 8 weft run -n 3
- * ./experts --routing one --capacity 100     # all tokens to the same experts: too many
+ *     experts weft run -n 4 ./experts --tokens 4096 --hidden 7168 --experts 256 --top 8
+ *     weft run -n 3 ./experts --routing one --capacity 100     # all tokens to the same experts:
+ *     too many
  *
  * Every run compares what came out with a serial loop, bit for bit, and prints how fast tokens went
  * over the links. */

@@ -6,8 +6,9 @@
  *     ./offload --memory 4M model.bin                # 12 layers of 0.8 MB each
  *     ./offload --memory 4M model.bin                # goes on where that stopped
  *     ./offload --in-memory other.bin                # the same, to compare: cmp model.bin
- * other.bin weft run -n 2 ./offload --memory 4M model.bin  # each PE has half of every layer, and
- * of the samples
+ *                                                    other.bin
+ *     weft run -n 2 ./offload --memory 4M model.bin  # each PE has half of every layer, and of the
+ *     samples
  *
  * The result is, bit for bit, that of the run with everything in memory by as many PEs. What limits
  * it is told: samples and bytes of the file a second, and how much of the file's time was hidden

@@ -144,8 +144,8 @@ WEFT_DEVICE float gradient_of(size_t i, const float *x, const float *through, ui
     return gradient;
 }
 
-/* Source: D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015,
- * algorithm 1. */
+/* Source: D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, algorithm
+ * 1. */
 WEFT_DEVICE void adam_step(float *value, float *first, float *second, float gradient, adam a)
 {
     *first = a.beta1 * *first + (1.0f - a.beta1) * gradient;

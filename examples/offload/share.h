@@ -20,9 +20,10 @@ weft_status share_create(weft_job *job, const struct model_shape *shape, struct 
 weft_status share_destroy(struct share *share);
 
 /* Both queue on the default stream and return; every PE calls them for the same layers in the same
- * order. gather: all parameters, of whose this PE's are at `own`, stand in share_whole(). scatter:
- * of the gradients that every PE has in share_whole(), those of this PE's parameters stand in
- * share_inbox(), `model_shard_bytes()` from each PE one behind the other. */
+ * order.
+ * gather: all parameters, of whose this PE's are at `own`, stand in share_whole().
+ * scatter: of the gradients that every PE has in share_whole(), those of this PE's parameters stand
+ * in share_inbox(), `model_shard_bytes()` from each PE one behind the other. */
 weft_status share_gather(struct share *share, const float *own);
 weft_status share_scatter(struct share *share);
 float *share_whole(struct share *share);

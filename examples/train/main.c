@@ -3,9 +3,9 @@
  *
  *     ./train LICENSE                                  # one PE
  *     weft run -n 4 ./train LICENSE                    # four, which share the micro-batches of
- * every step weft run -n 4 ./train --shard --check LICENSE    # each updates a part; PE 0 does all
- * again alone, and compares weft run -n 2 ./train --save state LICENSE weft run -n 4 ./train
- * --resume state LICENSE     # goes on, with another number of PEs
+ *     every step weft run -n 4 ./train --shard --check LICENSE    # each updates a part; PE 0 does
+ *     all again alone, and compares weft run -n 2 ./train --save state LICENSE
+ *     weft run -n 4 ./train --resume state LICENSE     # goes on, with another number of PEs
  *
  * Gradients are added up in buckets while the backward pass finds the next ones. The parameters
  * are, bit for bit, the same for every number of PEs, with and without --shard, for every --bucket,

@@ -79,8 +79,9 @@ weft_status model_add(struct model *model, float *to, const float *a, const floa
 weft_status model_nothing(struct model *model, float *to, size_t n, weft_stream stream);
 
 /* AdamW's step with these gradients; step counts from 1. rate: after a warm-up of MODEL_WARMUP
- * steps. Source: I. Loshchilov, F. Hutter, "Decoupled Weight Decay Regularization", ICLR 2019,
- * algorithm 2. */
+ * steps.
+ * Source: I. Loshchilov, F. Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm
+ * 2. */
 enum { MODEL_WARMUP = 10 };
 weft_status model_update(struct model *model, float *values, float *first, float *second,
                          const float *gradients, size_t n, uint64_t step, float rate,

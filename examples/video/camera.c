@@ -5,11 +5,11 @@
  *   userptr  the driver writes into blocks of the job's host heap, which is pinned for the GPU
  *   mmap     the driver's own buffers, mapped here and registered, so that the GPU reads them
  *   copy     the driver's own buffers, copied by the CPU into the host heap: where neither can be
- * had
+ *            had
  *
  * Before a buffer goes to the driver marks are written into some rows of it; a mark that is still
- * there when it comes back tells that the frame was not written whole. Source: Linux media
- * documentation, part 2, "Video for Linux API". */
+ * there when it comes back tells that the frame was not written whole.
+ * Source: Linux media documentation, part 2, "Video for Linux API". */
 #include "frame.h"
 
 #include <errno.h>

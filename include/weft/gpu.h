@@ -14,10 +14,10 @@ extern "C" {
  * every operation without asking the driver what it is, and host memory is copied without a detour.
  * Any address and size: nothing is rounded for the caller. Memory that is not registered may be
  * used as well; the driver is asked at each operation. Not collective. Opens nothing: the job must
- * have its GPU side (after the first weft_alloc(WEFT_GPU) or with device code). Errors:
- * WEFT_ERR_ARGUMENT (null, 0 bytes, overlaps what is registered), _UNSUPPORTED (no GPU side),
- * _ADDRESS (part of it is device memory and part not, or it ends within the range), _SYSTEM (the
- * driver refused to pin). */
+ * have its GPU side (after the first weft_alloc(WEFT_GPU) or with device code).
+ * Errors: WEFT_ERR_ARGUMENT (null, 0 bytes, overlaps what is registered), _UNSUPPORTED (no GPU
+ * side), _ADDRESS (part of it is device memory and part not, or it ends within the range),
+ * _SYSTEM (the driver refused to pin). */
 weft_status weft_register(weft_job *job, void *address, size_t bytes);
 
 /* Takes back what weft_register() was told, by the same address; before the memory is freed.
@@ -31,11 +31,11 @@ weft_status weft_unregister(weft_job *job, void *address);
  * stays at `address` too. Collective over the job, with the same bytes, the same size of the
  * allocation and the same place in it; rounding is asked of nobody. It needs addresses of the GPU
  * heap's window (WEFT_GPU_HEAP_SIZE), no memory. Opens the GPU side as weft_alloc(WEFT_GPU) does. A
- * kernel that uses both addresses of one place orders them by a fence.proxy.alias. Errors, at every
- * PE: WEFT_ERR_ARGUMENT (null, 0 bytes), _MISMATCH (PEs differ), _ADDRESS (no memory of
- * cuMemCreate(), as cudaMalloc()'s is none; smaller; symmetric already), _UNSUPPORTED (memory of
- * another GPU, or without a descriptor), _NO_MEMORY (no addresses left), _SYSTEM (the driver
- * refused). */
+ * kernel that uses both addresses of one place orders them by a fence.proxy.alias.
+ * Errors, at every PE: WEFT_ERR_ARGUMENT (null, 0 bytes), _MISMATCH (PEs differ), _ADDRESS (no
+ * memory of cuMemCreate(), as cudaMalloc()'s is none; smaller; symmetric already), _UNSUPPORTED
+ * (memory of another GPU, or without a descriptor), _NO_MEMORY (no addresses left), _SYSTEM (the
+ * driver refused). */
 weft_status weft_register_symmetric(weft_job *job, void *address, size_t bytes, void **symmetric);
 
 /* Takes back what weft_register_symmetric() made, by the address that it gave; before the memory is

@@ -10,15 +10,15 @@
  * Such memory is write-combined. What that means for who stores himself, and not by weft_copy_to():
  *   - Stores are not in order until a fence (sfence on x86): store the data, fence, store the flag.
  *   - They leave the CPU when its buffers like, at the latest at a fence. weft_map_flush() has one
- * in it.
+ *     in it.
  *   - A load takes a trip over PCIe each: read with weft_copy_from(), which reads whole lines at
- * once.
+ *     once.
  *   - The CPU's loads are behind no stream. What the program's own copies and kernels write must be
- * complete: a cudaMemcpy of up to 64 KiB from plain memory returns before, so synchronize with its
- * stream first. That goes for weft_get() and the other functions of the host, too.
+ *     complete: a cudaMemcpy of up to 64 KiB from plain memory returns before, so synchronize with
+ *     its stream first. That goes for weft_get() and the other functions of the host, too.
  *   - Atomic operations of the CPU on it are not atomic with those of the GPU. Aligned stores and
- * loads of 1, 2, 4 and 8 bytes are done in one piece. In a child of fork() the mappings are not
- * there. All functions may be called by any thread. */
+ *     loads of 1, 2, 4 and 8 bytes are done in one piece.
+ * In a child of fork() the mappings are not there. All functions may be called by any thread. */
 #ifndef WEFT_MAP_H
 #define WEFT_MAP_H
 
@@ -44,10 +44,11 @@ extern "C" {
  * mappings and 1 GiB are kept, or an eighth of BAR1 where that is less (64 MiB where its size is
  * not known), the longest unused go first, and all go where BAR1 has no room for something else.
  * Memory of which a mapping is kept is not free before weft_unregister(), also where the program
- * has freed it. Errors: WEFT_ERR_ARGUMENT (null, 0 bytes), _PE, _ADDRESS (neither symmetric nor
- * registered), _RANGE (past the end of the memory), _UNSUPPORTED (no way to map it: the sentence
- * names each that was tried and what refused), _NO_MEMORY (BAR1, the window through which the CPU
- * reaches the GPU, has no room for so much). */
+ * has freed it.
+ * Errors: WEFT_ERR_ARGUMENT (null, 0 bytes), _PE, _ADDRESS (neither symmetric nor registered),
+ * _RANGE (past the end of the memory), _UNSUPPORTED (no way to map it: the sentence names each that
+ * was tried and what refused), _NO_MEMORY (BAR1, the window through which the CPU reaches the GPU,
+ * has no room for so much). */
 weft_status weft_map(weft_job *job, void *address, size_t bytes, int pe, void **mapped);
 
 /* Takes back what weft_map() gave, by that address; nobody may use it any more. WEFT_ERR_ADDRESS:

@@ -11,8 +11,8 @@
  * runs out of time ends, leaves a record in the black box, and the job's next call on the host
  * returns WEFT_ERR_TIMEOUT with the words.
  * A program waits for its streams before weft_finalize(), which waits only for what the host does
- * in their order; and no graph that has such operations may be launched behind it. Errors, besides:
- * WEFT_ERR_NO_PATH, WEFT_ERR_UNSUPPORTED (says what). */
+ * in their order; and no graph that has such operations may be launched behind it.
+ * Errors, besides: WEFT_ERR_NO_PATH, WEFT_ERR_UNSUPPORTED (says what). */
 #ifndef WEFT_STREAM_H
 #define WEFT_STREAM_H
 
@@ -61,8 +61,9 @@ weft_status weft_sync_on_stream(weft_team *team, weft_stream stream);
  *
  * sms: 0: copy engines, where these can serve (below); -1: as WEFT_COLL_SMS says, which is where a
  * team begins; more than 64 are 64, and others the next lower power of two. Without effect on teams
- * that no kernels serve. Errors: WEFT_ERR_ARGUMENT (null; a member named less than -1: nothing is
- * changed, all are told). */
+ * that no kernels serve.
+ * Errors: WEFT_ERR_ARGUMENT (null; a member named less than -1: nothing is changed, all are
+ * told). */
 weft_status weft_team_limit_sms(weft_team *team, int sms);
 
 /* Collectives, as those of weft.h without _on_stream, in stream order. Collective over the team, in
@@ -112,8 +113,8 @@ weft_status weft_team_limit_sms(weft_team *team, int sms);
  *
  * The first call of a team makes it ready (some milliseconds, and the members exchange a word); it
  * may be captured, as others may. A member that has died: the stream goes on, and the job's next
- * call returns WEFT_ERR_PEER_DEAD or WEFT_ERR_TIMEOUT. Errors: WEFT_ERR_ARGUMENT (null, overlap),
- * _PE (root), _ADDRESS, _RANGE, _TYPE, _OP. */
+ * call returns WEFT_ERR_PEER_DEAD or WEFT_ERR_TIMEOUT.
+ * Errors: WEFT_ERR_ARGUMENT (null, overlap), _PE (root), _ADDRESS, _RANGE, _TYPE, _OP. */
 weft_status weft_broadcast_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
                                      int root, weft_stream stream);
 weft_status weft_fcollect_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,

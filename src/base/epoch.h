@@ -6,7 +6,7 @@
  *
  *     the thread that gives one        does the operation, then epoch_give()
  *     a quiet                          if (epoch_is_open(&epoch, &upto)) { complete;
- * epoch_close(&epoch, upto); }
+ *                                      epoch_close(&epoch, upto); }
  *
  * A quiet that is ordered behind an operation does not return before some thread has completed that
  * operation; two quiets at once both do the work. Zeros are an epoch without operations. */

@@ -6,8 +6,9 @@
 #include <weft.h>
 
 /* The contents, with a zero byte behind them; the caller frees *text. most: bytes that the file may
- * have. A pipe is read to its end; each pause of its writer may last 10 seconds. Errors:
- * WEFT_ERR_SYSTEM (the file cannot be read, or is larger, or the pause was longer), _NO_MEMORY. */
+ * have. A pipe is read to its end; each pause of its writer may last 10 seconds.
+ * Errors: WEFT_ERR_SYSTEM (the file cannot be read, or is larger, or the pause was longer),
+ * _NO_MEMORY. */
 weft_status base_read_file(const char *path, size_t most, char **text, size_t *bytes);
 
 #endif

@@ -26,7 +26,8 @@ weft_status base_fail_context(weft_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
 /* WEFT_OK, or WEFT_ERR_ARGUMENT when `given` has bits that are not in `known`; the sentence names
- * them. what: "weft_alloc: hints". */
+ * them.
+ * what: "weft_alloc: hints". */
 weft_status base_check_bits(const char *what, unsigned long given, unsigned long known);
 
 /* For a structure of the caller's that begins with its size. WEFT_ERR_ARGUMENT: the size is below

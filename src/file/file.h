@@ -9,7 +9,8 @@
  *   tune.c    the same by measurement
  *   uring.c, threads.c   queues: requests in, completions out
  *   cufile.c  the queue that moves GPU memory by cuFile; beside.c: the engine over it, beside the
- * file's own place.c   the memory: what the CPU reaches, what the GPU copies, what a path carries
+ *             file's own
+ *   place.c   the memory: what the CPU reaches, what the GPU copies, what a path carries
  *   engine.c  the engine of an open file; piece.c: transfers in pieces, to the kernel and back;
  *   run.c     who drives it, and what the CPU and the GPU have to do
  *

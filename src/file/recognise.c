@@ -177,6 +177,8 @@ static bool upper_folder(const char *options, char *folder, size_t bytes)
     return snprintf(folder, bytes, "%.*s", (int)length, upper) < (int)bytes;
 }
 
+/* `text` holds "unknown" when this is called, and keeps it where nothing tells what stores the
+ * bytes. deep: the mount is the lower one of an overlay. */
 static void find_store(const struct mount *mount, bool deep, char *text, size_t bytes)
 {
     static const char *const memory[] = {"tmpfs", "ramfs", "hugetlbfs", "devtmpfs", NULL};

@@ -4,19 +4,29 @@
  * about 0.8 us on NVLink 4; F: a fence behind stores to peers, about 1.5 to 2 us):
  *
  *   coll_packets.h  one trip             _send, _reduce_one                    1 T      2 x (n - 1)
- * x bytes on each link two trips            _reduce_two                           2 T      4 x (n -
- * 1) / n x bytes coll_lines.h    one trip             _send_lines, _reduce_one_lines        1 T
- * 1.07 x (n - 1) x bytes two trips            _reduce_two_lines                     2 T      2.13 x
- * (n - 1) / n x bytes coll_direct.h   blocks, reductions   _push, _combine                       2
- * T + F  the bytes themselves coll_spread.h   large broadcasts     _spread 2 T + F  the bytes
- * themselves coll_offers.h   alltoallv, collect   _push_sized                           3 T + F and
- * a unit for each member coll_scratch.h  the same through     _push_scratch, _spread_scratch, 3 T +
- * F  the bytes themselves, and a copy at scratch              _reduce_scratch each end coll_sized.h
- * _sized_scratch                        4 T + F  and a unit for each member coll_strided.h elements
- * with gaps   _send_strided, _push_strided,         as _send, _push and _push_scratch
+ *                   x bytes on each link
+ *                   two trips            _reduce_two                           2 T      4 x (n - 1)
+ *                                        / n x bytes
+ *   coll_lines.h    one trip             _send_lines, _reduce_one_lines        1 T      1.07 x (n -
+ *                   1) x bytes
+ *                   two trips            _reduce_two_lines                     2 T      2.13 x (n -
+ *                                        1) / n x bytes
+ *   coll_direct.h   blocks, reductions   _push, _combine                       2 T + F  the bytes
+ *                   themselves
+ *   coll_spread.h   large broadcasts     _spread                               2 T + F  the bytes
+ *                   themselves
+ *   coll_offers.h   alltoallv, collect   _push_sized                           3 T + F  and a unit
+ *                   for each member
+ *   coll_scratch.h  the same through     _push_scratch, _spread_scratch,       3 T + F  the bytes
+ *                   themselves, and a copy at
+ *                   scratch              _reduce_scratch                                each end
+ *   coll_sized.h                         _sized_scratch                        4 T + F  and a unit
+ *                                        for each member
+ *   coll_strided.h  elements with gaps   _send_strided, _push_strided,         as _send, _push and
+ *                   _push_scratch
  *                                        _push_strided_scratch
  *   here            for copy engines     _meet, twice or more                  2 T + F  the bytes
- * themselves, by no kernel
+ *                   themselves, by no kernel
  *
  * Packets carry their number beside every 4 bytes of payload, so that nobody fences and nobody
  * waits for flags; they go to slots of the team's area. Direct stores go to the destinations

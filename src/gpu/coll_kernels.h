@@ -162,8 +162,9 @@ struct coll_call {
     const uint64_t *counts, *src_at, *room_of, *dst_at;
     uint64_t room;
     /* Of strided ones, whose blocks are elements of `element` bytes, src_apart and dst_apart bytes
-     * from one to the next. first: where `bytes` begin in a block without gaps. grain: 1, 2, 4 or 8
-     * bytes that elements and all addresses are multiples of. */
+     * from one to the next.
+     * first: where `bytes` begin in a block without gaps. grain: 1, 2, 4 or 8 bytes that elements
+     * and all addresses are multiples of. */
     uint64_t element, src_apart, dst_apart, first;
     uint32_t grain;
     /* Of a scaled sum. factor_at: a float or double, as elements are combined, in memory of the

@@ -4,11 +4,11 @@
  * whose larger stores come whole: coll_lines.h.)
  *
  *   one trip (weft_coll_send, weft_coll_reduce_one): each member sends its block, or its whole
- * vector, into a slot that each other member has for it, and takes or combines what comes. One trip
- * over the link, 2 x (n - 1) x bytes out of each GPU. No flag in an exchange; a member that only
- * receives says `here`, so that a root does not overrun it. two trips (weft_coll_reduce_two): slice
- * i of everyone goes to member i, which combines them and sends the result to everyone. Two trips,
- * 4 x (n - 1) / n x bytes.
+ *     vector, into a slot that each other member has for it, and takes or combines what comes. One
+ *     trip over the link, 2 x (n - 1) x bytes out of each GPU. No flag in an exchange; a member
+ *     that only receives says `here`, so that a root does not overrun it.
+ *   two trips (weft_coll_reduce_two): slice i of everyone goes to member i, which combines them and
+ *     sends the result to everyone. Two trips, 4 x (n - 1) / n x bytes.
  *
  * Slots are used in turn (coll_round.h): a member may fill those of round k when all have ended
  * round k - 2. */

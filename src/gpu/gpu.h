@@ -318,8 +318,8 @@ weft_status gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark);
 
 /* Stores of 4 or 8 bytes, aligned, to device memory, and a mark behind them, given to the GPU at
  * once: sooner complete, and sooner seen to be, than a copy with a mark. They become visible in
- * their order, behind what the lane did before. *mark NULL: the driver has no such thing, and
- * nothing was given. */
+ * their order, behind what the lane did before.
+ * *mark NULL: the driver has no such thing, and nothing was given. */
 struct gpu_word {
     CUdeviceptr at;
     uint64_t value;

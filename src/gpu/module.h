@@ -38,9 +38,10 @@ struct gpu_image {
 extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image;
 
 /* Loads an image, and finds its `count` kernels by their names. *kind: "fat binary" or "PTX text".
- * On failure nothing is left. The device's context is current. They are all loaded here: since
- * CUDA 12.2 the driver does so at a kernel's first launch, unless CUDA_MODULE_LOADING=EAGER, and
- * waits for what runs to end first, which may be a kernel that waits for what is being launched. */
+ * On failure nothing is left. The device's context is current.
+ * They are all loaded here: since CUDA 12.2 the driver does so at a kernel's first launch, unless
+ * CUDA_MODULE_LOADING=EAGER, and waits for what runs to end first, which may be a kernel that waits
+ * for what is being launched. */
 weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
                            const char *const *names, int count, CUmodule *module,
                            CUfunction *functions, const char **kind);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proofs of pairs of GPUs that succeeded, and sizes that were measured, since the machine was
- * started, in files of the user. Only a file that is the user's own, and that nobody else may
- * write, is believed. */
+ * started, in files of the user. Only
+ * a file that is the user's own, and that nobody else may write, is believed. */
 #ifndef WEFT_GPU_PROOF_CACHE_H
 #define WEFT_GPU_PROOF_CACHE_H
 
@@ -19,7 +19,8 @@ void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version);
 void proof_cache_remove(const CUuuid *a, const CUuuid *b, int driver_version);
 
 /* What was measured of a GPU since the machine was started: `count` numbers, in the file named
- * `what` beside. False: nothing is known. */
+ * `what` beside.
+ * False: nothing is known. */
 bool proof_cache_numbers(const char *what, const CUuuid *gpu, int driver_version, size_t *numbers,
                          int count);
 void proof_cache_keep_numbers(const char *what, const CUuuid *gpu, int driver_version,

@@ -344,10 +344,10 @@ static void record_end(struct box *box, weft_status why, const char *sentence)
  * the watches, which read the black box and the control connection, also those of device code;
  * the proxy, whose contexts go over paths, and what kernels read;
  * contexts, then the paths with their threads (of net, staged, gda), which read no context that has
- * been closed and tell the black box what they find; the GPU side, whose copies tell the black box
- * too, with the mappings in it; then the box, the segments, and last the connection to the others,
- * through which a death is heard of. Files have ended before (weft_finalize()), as has what the
- * program's own threads do. */
+ * been closed and tell the black box what they find;
+ * the GPU side, whose copies tell the black box too, with the mappings in it;
+ * then the box, the segments, and last the connection to the others, through which a death is heard
+ * of. Files have ended before (weft_finalize()), as has what the program's own threads do. */
 static void tear_down(struct weft_job *job, weft_status why, const char *sentence)
 {
     const bool clean = why == WEFT_OK;

@@ -55,9 +55,10 @@ struct weft_ctx {
 enum { TEAM_SLOTS = 1024, TEAM_SLOT_WORDS = TEAM_SLOTS / 64, PACKET_BYTES = 56, TEAM_PHASES = 4 };
 
 /* What one member of a team sends another: mailboxes[i] of a PE's area is written by member i
- * alone. flag: the sender has reached this phase of the team's sequence of collectives. packet: a
- * small payload and its number in one cache line, two of them for even and odd numbers (see
- * ops/coll.h for why two are enough). */
+ * alone.
+ * flag: the sender has reached this phase of the team's sequence of collectives. packet: a small
+ * payload and its number in one cache line, two of them for even and odd numbers (see ops/coll.h
+ * for why two are enough). */
 struct mailbox {
     _Alignas(64) _Atomic uint64_t flag;
     struct {
@@ -238,7 +239,8 @@ weft_status job_look_paths(struct weft_job *job, uint32_t wanted);
 
 /* Lets the paths that some PE has newly chosen set up what they keep for the job, and undoes that.
  * Joining is collective over the job, after every choice and before contexts see it; so is leaving
- * when `clean`: a peer may still need to hear that what it gave has arrived. `chosen`: what
+ * when
+ * `clean`: a peer may still need to hear that what it gave has arrived. `chosen`: what
  * job_choose_paths() gave; where it is a failure at some PE all PEs fail with its sentence. */
 weft_status job_join_paths(struct weft_job *job, weft_status chosen);
 void job_leave_paths(struct weft_job *job, bool clean);

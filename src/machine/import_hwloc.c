@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hwloc's XML, as lstopo writes it, forms 1 and 2: nested <object type=...> with <info name
  * value/>. Read here and not by libhwloc: that one (2.9) takes damaged files at their word and ends
- * the process on some of them. Of a PCIe link the file has one figure, lanes times rate, so
- * generation and width are not known; links between GPUs are in it as a matrix of rates, if at all,
- * and are passed over. */
+ * the process on some of them.
+ * Of a PCIe link the file has one figure, lanes times rate, so generation and width are not known;
+ * links between GPUs are in it as a matrix of rates, if at all, and are passed over. */
 #include "machine/import.h"
 
 #include <ctype.h>

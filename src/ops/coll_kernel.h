@@ -39,8 +39,9 @@ struct coll_ask {
 bool coll_kernel_serves(const struct weft_team *team);
 
 /* Whether this memory is for the kernels: that of the GPU heap, and other memory that this GPU
- * accesses. WEFT_ERR_ADDRESS: neither. *host: it is symmetric memory of the host, for which the
- * host's functions serve. */
+ * accesses.
+ * WEFT_ERR_ADDRESS: neither. *host: it is symmetric memory of the host, for which the host's
+ * functions serve. */
 weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_ask *ask,
                                bool *host);
 

@@ -12,8 +12,9 @@
 bool coll_prove_wanted(void);
 
 /* Collective over the team, as its first rounds. call: of the team, without memory. blocks: the
- * same at all members. *proven: no member saw a line in parts, and each saw enough of them. A
- * member that could not take part fails the call at all. */
+ * same at all members.
+ * *proven: no member saw a line in parts, and each saw enough of them. A member that could not take
+ * part fails the call at all. */
 weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, int blocks,
                              bool *proven);
 

@@ -14,10 +14,10 @@
 /* X(name, built in, least, most). Times are microseconds in a graph before the first byte. Rates
  * are 10^9 bytes of payload a second out of a GPU, and by one block of a kernel. block_share: the
  * bytes that are worth one more block where it stores directly. Copy engines: the two meetings, the
- * first copy, each further copy that is forked off, and their rate. Built in is what `weft bench
- * coll --tune` measured between 2 H100 over NVLink 4 (docs/measurements/2026-11-24-h100-2.md).
- * spread_us needs more than 2 members and is an estimate: as many times push_us as it was between 4
- * H200. */
+ * first copy, each further copy that is forked off, and their rate.
+ * Built in is what `weft bench coll --tune` measured between 2 H100 over NVLink 4
+ * (docs/measurements/2026-11-24-h100-2.md). spread_us needs more than 2 members and is an estimate:
+ * as many times push_us as it was between 4 H200. */
 #define COLL_RATES(X)                                                                              \
     X(one_trip_us, 4.0, 0.05, 1e5)                                                                 \
     X(two_trips_us, 4.5, 0.05, 1e5)                                                                \

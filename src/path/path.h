@@ -78,7 +78,8 @@ struct path_world {
     void (*wait_end)(struct path_wait *wait);
 
     /* In place of what refine() has found: the path reaches that memory otherwise from now on.
-     * Waits for nothing. NULL: nobody wants to know. */
+     * Waits for nothing.
+     * NULL: nobody wants to know. */
     void (*tell_found)(const struct path_world *world, weft_kind kind, int pe, const char *found);
 };
 
@@ -189,7 +190,8 @@ struct path_ops {
     void (*leave)(struct path_common *common);
 
     /* The CPUs next to the device that this PE's operations go through, for threads that give many
-     * of them. False: the machine does not tell. NULL: no device has a part in them. */
+     * of them.
+     * False: the machine does not tell. NULL: no device has a part in them. */
     bool (*cpus)(const struct path_common *common, cpu_set_t *cpus);
 
     /* GPU memory of the job has come or gone: makes ready what the path needs of it. Called when

@@ -44,8 +44,9 @@ void serve_close(struct serve *serve);
 
 /* Begins a request. data: what a put writes, or where a get or a load goes; it stays as it is until
  * the request is complete. before: where an atomic that fetches leaves what it found; known on
- * return. WEFT_ERR_ADDRESS: the request names memory that this PE does not have. A request that
- * fails is complete, and those behind it go on. */
+ * return.
+ * WEFT_ERR_ADDRESS: the request names memory that this PE does not have. A request that fails is
+ * complete, and those behind it go on. */
 weft_status serve_begin(struct serve *serve, const struct serve_request *request, void *data,
                         uint64_t *before);
 

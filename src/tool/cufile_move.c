@@ -3,8 +3,8 @@
  *
  * It looks the file's disk up in udev's database. In a container there is none, and
  * cuFileHandleRegister gives error 5027, in its compatibility mode too; so an entry is made where
- * it is missing, for as long as the file is moved. What it wants there was seen with
- * libcufile 1.15: ID_FS_USAGE and ID_FS_TYPE. */
+ * it is missing, for as long as the file is moved. What it wants there was seen with libcufile
+ * 1.15: ID_FS_USAGE and ID_FS_TYPE. */
 #include "tool/cufile_move.h"
 
 #include <dlfcn.h>

@@ -4,12 +4,12 @@
  * doorbells come twice; and writes are held back as PCI Express permits it:
  *
  *  - A write into memory of IBV_ACCESS_RELAXED_ORDERING is acknowledged and may be placed later,
- * behind later ones. What its connection does next in strict order places it first: a write into
- * other memory (which passes no write), a read (which brings what was written), an atomic, a
- * message.
+ *    behind later ones. What its connection does next in strict order places it first: a write into
+ *    other memory (which passes no write), a read (which brings what was written), an atomic, a
+ *    message.
  *  - SOFT_HCA_APART=1, in any mode: memory that others may reach is taken for a GPU's, of which a
- * completion in memory of the host says nothing. What a read has brought there is held back until
- * the adapter reads there (DUMP, or a read of another), or writes there.
+ *    completion in memory of the host says nothing. What a read has brought there is held back
+ *    until the adapter reads there (DUMP, or a read of another), or writes there.
  *
  * All is placed after 4 ms at most, and before its memory is deregistered. */
 #include "hca.h"

@@ -69,7 +69,8 @@ static uint32_t ipv4_of(const struct sockaddr_storage *address)
 }
 
 /* A device whose address it is. Those that have none of their own reach every HCA of this host, by
- * whatever address. NULL: there is none. */
+ * whatever address.
+ * NULL: there is none. */
 static struct ibv_context *device_at(const struct sockaddr_storage *place, uint32_t *own)
 {
     unsigned n = open_devices();

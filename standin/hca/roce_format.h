@@ -16,7 +16,7 @@ enum {
     /* The longest datagram: headers, 4096 bytes, check. */
     ROCE_MOST = 4096 + 64,
     /* Numbers of the requester behind which it asks for an acknowledgement in the midst of a
-       message. */
+     * message. */
     ROCE_ASK_EACH = 8,
 };
 

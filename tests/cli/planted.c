@@ -5,8 +5,9 @@
  *
  * PLANT_FAULT=NAME   that operation does its work, and spoils one bit of it
  * PLANT_COSTS=LIST   what operations take by the clock, in ns: "put=250,barrier=1000"; all others
- * take none. "spread=10": in repetition r of 1 to 9 each takes 10 * ((r * 4) % 9) more. A PE's
- * costs are its number times as much more: twice as much at PE 1 */
+ *                    take none. "spread=10": in repetition r of 1 to 9 each takes 10 * ((r * 4) %
+ *                    9) more. A PE's costs are its number times as much more: twice as much at PE
+ *                    1 */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checking mode of device code (WEFT_CHECK=1): the last member calls a collective otherwise than
  * the rest, or all give what cannot be. All are told so, before anything is moved, in words that
- * name who and what. device_agree CASE thread|warp|block|grid|blocks      one difference
+ * name who and what.
+ *     device_agree CASE thread|warp|block|grid|blocks      one difference
  *     device_agree nothing FORM                            what is alike, in place and apart, is
- * done */
+ *                                                          done */
 #define WEFT_DEVICE_CHECK
 #define WEFT_KERNEL_THREADS 64
 #include "device_test.h"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A PE is killed while kernels of all PEs are in a collective of device code, round after round:
  * the kernels of the others end, and their hosts are told which PE it was and what they were in.
- * tests/fault/coll_dead.sh judges. coll_dead FORM OPERATION amid    after some rounds, at any place
- * of one; sizes by packets and in slices in turn coll_dead FORM OPERATION small   before it has
- * entered, while the others are in it coll_dead FORM OPERATION large   the same, with more bytes
+ * tests/fault/coll_dead.sh judges.
+ *   coll_dead FORM OPERATION amid    after some rounds, at any place of one; sizes by packets and
+ *                                    in slices in turn
+ *   coll_dead FORM OPERATION small   before it has entered, while the others are in it
+ *   coll_dead FORM OPERATION large   the same, with more bytes
  *   coll_dead list                   a line for each: form, operation, and its name in what hosts
- * are told */
+ *                                    are told */
 #define WEFT_KERNEL_THREADS 64
 #include "device_test.h"
 

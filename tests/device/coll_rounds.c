@@ -13,13 +13,16 @@
  * shows.
  *
  * Compiled with COLL_REMOVED, one part of the order is missing, and the program passes when that
- * was seen to break and is skipped (77) when this machine shows none: fence     before the flags
- * that say that stores have arrived acquire   of the loads of flags here      direct stores do not
- * wait until destinations are ready slots     packets do not wait until slots have been read meet
- * the threads of a block do not meet before one says that all have stored half      of a packet
- * only the first half's number is looked at release   the meeting of streams (weft_kernel_barrier)
- * tells by relaxed stores that a member has come line      lanes store a line's number whether the
- * others have stored their payload or not */
+ * was seen to break and is skipped (77) when this machine shows none:
+ *   fence     before the flags that say that stores have arrived
+ *   acquire   of the loads of flags
+ *   here      direct stores do not wait until destinations are ready
+ *   slots     packets do not wait until slots have been read
+ *   meet      the threads of a block do not meet before one says that all have stored
+ *   half      of a packet only the first half's number is looked at
+ *   release   the meeting of streams (weft_kernel_barrier) tells by relaxed stores that a member
+ *             has come
+ *   line      lanes store a line's number whether the others have stored their payload or not */
 #define WEFT_KERNEL_THREADS 256
 #include "device_test.h"
 

@@ -3,10 +3,11 @@
  * of all it may (SOFT_HCA_MODE=adversarial, SOFT_HCA_APART=1; findings A4, A5):
  *
  *     gda_order quiet [removed]   data by put and quiet; then a flag in memory that both processes
- * map, past the adapter gda_order get [removed]     data by get, which are read at once; and by
- * get_nbi and quiet gda_order signal            data by put_signal in one block's queue, set and
- * added to gda_order host              as quiet, by the host gda_order fence             data, a
- * fence, and more data, the last of which is looked for
+ *                                 map, past the adapter
+ *     gda_order get [removed]     data by get, which are read at once; and by get_nbi and quiet
+ *     gda_order signal            data by put_signal in one block's queue, set and added to
+ *     gda_order host              as quiet, by the host
+ *     gda_order fence             data, a fence, and more data, the last of which is looked for
  *
  * Any violation fails the test. `removed`: without the flush, for `get` by WEFT_TEST_GDA without
  * `apart`, violations must be seen. */

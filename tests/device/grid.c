@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives that several blocks of a kernel share, byte by byte against what the host computes:
  *   grid                every operation at sizes around its edges, by one and several blocks, over
- * three teams grid rounds         many in one kernel, mixed with a block's own, their results in
- * the next one's sources grid expires        a PE does not call: the others are told who, and of
- * what grid slow           a PE calls after the other, each within the limit of waits, all of them
- * not within twice that grid absent         a block does not call, or cannot, since it is not
- * resident: the others are told how many came grid too_many       more blocks are named than the
- * grid has */
+ *                       three teams
+ *   grid rounds         many in one kernel, mixed with a block's own, their results in the next
+ *                       one's sources
+ *   grid expires        a PE does not call: the others are told who, and of what
+ *   grid slow           a PE calls after the other, each within the limit of waits, all of them not
+ *                       within twice that
+ *   grid absent         a block does not call, or cannot, since it is not resident: the others are
+ *                       told how many came
+ *   grid too_many       more blocks are named than the grid has */
 #include "device_test.h"
 #include "members.h"
 

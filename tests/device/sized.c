@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives of device code whose blocks differ in size or have gaps, by thread, warp, block and
- * the blocks of a grid, byte by byte against what plain loops of the host say: sized sizes around
- * the edges, any alignment, over three teams sized rounds [N]    many in one kernel, drawn at
- * random, mixed with others, a member late at times, and a destination used again as soon as it may
- * be sized collect_range, alltoallv_range, alltoallv_room, alltoalls_argument what is refused: the
- * sentence decides */
+ * the blocks of a grid, byte by byte against what plain loops of the host say:
+ *   sized               sizes around the edges, any alignment, over three teams
+ *   sized rounds [N]    many in one kernel, drawn at random, mixed with others, a member late at
+ *                       times, and a destination used again as soon as it may be
+ *   sized collect_range, alltoallv_range, alltoallv_room, alltoalls_argument
+ *                       what is refused: the sentence decides */
 #define WEFT_KERNEL_THREADS 128
 #include "device_test.h"
 #include "members.h"

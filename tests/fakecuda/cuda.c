@@ -9,19 +9,19 @@
  * Environment: FAKE_CUDA_DEVICES (2), FAKE_CUDA_MEMORY in MiB (8192), FAKE_CUDA_VERSION (13000),
  * FAKE_CUDA_MODE (compute mode, 0), FAKE_CUDA_PEER and what else joins GPUs (links.c),
  * FAKE_CUDA_VMM (1), FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory
- * stay here; 2: those of the kernels that prove alone), FAKE_CUDA_TORN (the proof of lines meets
- * torn ones: 1: always, 2: where several blocks run, 3: behind 256 stores of 16 bytes of a block,
- * 4: from the second kernel on), FAKE_CUDA_REFUSE (1: peer access is offered, not given),
- * FAKE_CUDA_ORDER (immediate, delayed or reordered: see stream.c), FAKE_CUDA_BLOCKS (reverse or
- * random: the order in which the blocks of a collective's kernel run, each to its end, in place of
- * that of their numbers), FAKE_CUDA_IPC (see plain.c), FAKE_CUDA_SEED (of its delays),
- * FAKE_CUDA_PAGEABLE (1: the device accesses plain host memory by itself, and so when the copy is
- * made), FAKE_CUDA_DMABUF (1: memory can be exported as a dma-buf), FAKE_CUDA_RDMA (1: GPUDirect
- * RDMA is supported), FAKE_CUDA_REGISTER (1: host memory can be registered), FAKE_CUDA_FLUSH (1:
- * the driver flushes writes of NICs) and FAKE_CUDA_NIC_ORDER (0; 200: they need no flush). Events
- * tell the time that copies would take at FAKE_CUDA_GBPS (400) between GPUs, FAKE_CUDA_SLOW ("1-0":
- * from GPU 1 to GPU 0) at half of it, and at 55 GB/s to and from the host; FAKE_CUDA_FLAG_NS (630)
- * is the latency of an echo. */
+ * stay here; 2: those of the kernels that prove alone),
+ * FAKE_CUDA_TORN (the proof of lines meets torn ones: 1: always, 2: where several blocks run, 3:
+ * behind 256 stores of 16 bytes of a block, 4: from the second kernel on), FAKE_CUDA_REFUSE (1:
+ * peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or reordered: see
+ * stream.c), FAKE_CUDA_BLOCKS (reverse or random: the order in which the blocks of a collective's
+ * kernel run, each to its end, in place of that of their numbers), FAKE_CUDA_IPC (see plain.c),
+ * FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device accesses plain host memory by
+ * itself, and so when the copy is made), FAKE_CUDA_DMABUF (1: memory can be exported as a dma-buf),
+ * FAKE_CUDA_RDMA (1: GPUDirect RDMA is supported), FAKE_CUDA_REGISTER (1: host memory can be
+ * registered), FAKE_CUDA_FLUSH (1: the driver flushes writes of NICs) and FAKE_CUDA_NIC_ORDER (0;
+ * 200: they need no flush). Events tell the time that copies would take at FAKE_CUDA_GBPS (400)
+ * between GPUs, FAKE_CUDA_SLOW ("1-0": from GPU 1 to GPU 0) at half of it, and at 55 GB/s to and
+ * from the host; FAKE_CUDA_FLAG_NS (630) is the latency of an echo. */
 #include "fake.h"
 
 #include <fcntl.h>

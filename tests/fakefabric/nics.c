@@ -2,12 +2,12 @@
 /* NICs of the stand-in: each interface is offered twice (FAKE_FABRIC_NICS=2), the second time as
  * "NAME-2", and is a domain of its own then. FAKE_FABRIC_LOSE=NAME:COUNT:PE, or a list of such:
  * that NIC of that PE fails at its COUNT-th remote access; from then on what is posted on it is
- * lost, and each completes with an error. COUNT may be LEAST-MOST: by chance, and told. With
- * FAKE_FABRIC_LOSE_DATA=1 what is lost first are data, no message and nothing that confirms a
- * write. With FAKE_FABRIC_DEAF=1 it fails when from COUNT on a part of a read has come: nothing
- * more comes of what is under way, the last of which ends with an error. FAKE_FABRIC_NO_GPU=NAME:
- * that NIC takes no GPU memory. What each has carried is told when it is closed
- * (FAKE_FABRIC_NICS). */
+ * lost, and each completes with an error. COUNT may be
+ * LEAST-MOST: by chance, and told. With FAKE_FABRIC_LOSE_DATA=1 what is lost first are data, no
+ * message and nothing that confirms a write. With FAKE_FABRIC_DEAF=1 it fails when from COUNT on a
+ * part of a read has come: nothing more comes of what is under way, the last of which ends with an
+ * error. FAKE_FABRIC_NO_GPU=NAME: that NIC takes no GPU memory. What each has carried is told when
+ * it is closed (FAKE_FABRIC_NICS). */
 #include "fake.h"
 
 #include <stdio.h>

@@ -4,10 +4,12 @@
  * one mapping for each open file; and a mapping that outlives its memory ends the process with a
  * sentence, because on a machine nobody would see it. Settings, from the environment:
  *   FAKE_RM_FAIL=REQUEST:K   the K-th request of that number (hexadecimal) is refused with status
- * 0x56 FAKE_RM_SIZE=REQUEST     that request has another size than asked with: EINVAL FAKE_RM_LIE=1
- * mappings are of other memory: stores do not arrive FAKE_RM_BAR1=MEBIBYTES   so much can be mapped
- * at a time FAKE_RM_NODE=1           the GPUs' nodes cannot be opened FAKE_RM_UNUSED=1 nobody is to
- * open any of the nodes: who does ends with a sentence */
+ *                            0x56
+ *   FAKE_RM_SIZE=REQUEST     that request has another size than asked with: EINVAL
+ *   FAKE_RM_LIE=1            mappings are of other memory: stores do not arrive
+ *   FAKE_RM_BAR1=MEBIBYTES   so much can be mapped at a time
+ *   FAKE_RM_NODE=1           the GPUs' nodes cannot be opened
+ *   FAKE_RM_UNUSED=1         nobody is to open any of the nodes: who does ends with a sentence */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core_dump MEGABYTES HOW: a PE that crashes with a heap of which it has touched two pages, at its
- * ends. HOW: abort, fault, or raise (SIGFPE, sent). PE 1 crashes, in the folder it is started
- * in. */
+ * ends.
+ * HOW: abort, fault, or raise (SIGFPE, sent). PE 1 crashes, in the folder it is started in. */
 #include <weft.h>
 
 #include <signal.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A launcher whose PMIx server accepts connections and says nothing: PMIx_Init has no limit of its
- * own, and ends with WEFT_BOOT_LIMIT all the same. silent_pmix PROGRAM ARGUMENT...: starts it as
- * the only PE of such a launcher, and has its status. */
+ * own, and ends with WEFT_BOOT_LIMIT all the same.
+ * silent_pmix PROGRAM ARGUMENT...: starts it as the only PE of such a launcher, and has its
+ * status. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>

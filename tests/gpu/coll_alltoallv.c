@@ -5,7 +5,7 @@
  *   coll_alltoallv no_place   the last one's place for PE 0 is behind the end of its destination
  *   coll_alltoallv dies       the last PE is killed before the others come
  *   coll_alltoallv dies late  the same when they have agreed to go by the kernel; WEFT_WAIT_LIMIT
- * is far away */
+ *                             is far away */
 #include "coll_job.h"
 
 #include "ops/coll_kernel.h"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A PE is killed while all PEs are in a collective on GPU memory, round after round, that streams
  * or the hosts have called: the others are told which PE it was and what they were in.
- * tests/fault/coll_dead.sh judges. coll_dead stream|host OPERATION amid    after some rounds, at
- * any place of one; few bytes and many in turn coll_dead stream|host OPERATION small   before it
- * has called, while the others are in it coll_dead stream|host OPERATION large   the same, with
- * more bytes coll_dead list                   a line for each: caller, operation, and its names in
- * what hosts are told */
+ * tests/fault/coll_dead.sh judges.
+ *   coll_dead stream|host OPERATION amid    after some rounds, at any place of one; few bytes and
+ *                                           many in turn
+ *   coll_dead stream|host OPERATION small   before it has called, while the others are in it
+ *   coll_dead stream|host OPERATION large   the same, with more bytes
+ *   coll_dead list                   a line for each: caller, operation, and its names in what
+ *                                    hosts are told */
 #include "coll_job.h"
 
 #include <pthread.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checking mode (WEFT_CHECK=1): members that call a collective on a stream differently are told who
- * and what differs, and nothing is stored. `coll_differ CASE`: agree                        nothing
- * differs: values are right, also after many rounds bytes type op weights root call   the hosts see
- * it, at the call, and the job goes on memory moves factor          the GPUs see it, when the
- * streams come there, and the job has failed */
+ * and what differs, and nothing is stored. `coll_differ CASE`:
+ *   agree                        nothing differs: values are right, also after many rounds
+ *   bytes type op weights root call   the hosts see it, at the call, and the job goes on
+ *   memory moves factor          the GPUs see it, when the streams come there, and the job has
+ *                                failed */
 #include "coll_job.h"
 
 #include <stdatomic.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives on streams to and from one member, and those whose sizes the GPUs alone know:
  *   coll_sized            gather, scatter, a reduction to one, collect and alltoallv, over several
- * teams coll_sized no_room    an alltoallv that sends more than its receiver takes coll_sized
- * no_room own  the same to memory of the receiver's GPU alone coll_sized no_end     a collect that
- * runs past the end of such memory at one member coll_sized dies NAME  the last PE is killed while
- * PE 0 waits in it; WEFT_WAIT_LIMIT is far away */
+ *                         teams
+ *   coll_sized no_room    an alltoallv that sends more than its receiver takes
+ *   coll_sized no_room own  the same to memory of the receiver's GPU alone
+ *   coll_sized no_end     a collect that runs past the end of such memory at one member
+ *   coll_sized dies NAME  the last PE is killed while PE 0 waits in it; WEFT_WAIT_LIMIT is far
+ *   away */
 #include "coll_job.h"
 #include "ops/coll_kernel.h"
 

@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives in stream order and by the host on GPU memory, bit for bit against a serial
- * reference: coll_stream                 every operation, type and operator; sizes and places at
- * their edges; several teams coll_stream host            the same by the host's functions
+ * reference:
+ *   coll_stream                 every operation, type and operator; sizes and places at their
+ *                               edges; several teams
+ *   coll_stream host            the same by the host's functions
  *   coll_stream mixed SEED      a random sequence over several teams, one PE late at random,
- * checked at the end of each coll_stream flood           a root that runs ahead of receivers that
- * are late coll_stream renew           numbers of rounds where those of packets come again
+ *                               checked at the end of each
+ *   coll_stream flood           a root that runs ahead of receivers that are late
+ *   coll_stream renew           numbers of rounds where those of packets come again
  *   coll_stream graph           captured and replayed between other calls (on GPUs)
  *   coll_stream ready           destinations that a member's stream still fills when the others
- * have come coll_stream crossed         two teams on two streams, which members order differently
+ *                               have come
+ *   coll_stream crossed         two teams on two streams, which members order differently
  *   coll_stream late_root [BYTES]  broadcasts that are handed on in chunks, or slices
  *   coll_stream limits          weft_team_limit_sms(): obeyed, the least of all members, refused,
- * between and after others coll_stream uneven [SMS]    members with other settings of WEFT_COLL and
- * WEFT_COLL_SMS (PE 1's) agree coll_stream expires         a member does not call: the others are
- * told who, and of what coll_stream misuse          what is refused, in words coll_stream leave the
- * job is left, and no thread that looks after its kernels looks any more coll_stream dies OPERATION
- * a member is killed before it calls: the others are told WEFT_COLL and WEFT_COLL_SMS force ways
- * and blocks. */
+ *                               between and after others
+ *   coll_stream uneven [SMS]    members with other settings of WEFT_COLL and WEFT_COLL_SMS (PE 1's)
+ *                               agree
+ *   coll_stream expires         a member does not call: the others are told who, and of what
+ *   coll_stream misuse          what is refused, in words
+ *   coll_stream leave           the job is left, and no thread that looks after its kernels looks
+ *                               any more
+ *   coll_stream dies OPERATION  a member is killed before it calls: the others are told
+ * WEFT_COLL and WEFT_COLL_SMS force ways and blocks. */
 #include "coll_one.h"
 
 #include "ops/coll_kernel.h"

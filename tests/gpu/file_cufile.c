@@ -2,14 +2,18 @@
 /* GPU memory and files by cuFile, over its stand-in:
  *
  *   direct [unknown]   large blocks go by it, parts of pages do not; what was registered is
- * forgotten again, in order opened             the same where the program has opened the driver
- * before: it stays open checksum           files with checksums do not go by it refused CODE WORDS
- * it is not taken, for this reason, and the bytes are right falls WORDS        a transfer that it
- * refuses goes through pinned memory, and so do those that follow mixed              host and GPU
- * memory in one vector, GPU memory off the line of a page, and beside the program peer memory of
- * the other PE's GPU does not go by it error ERRNO        an error of the system is told, with what
- * is safe insists WORDS      with WEFT_FILE_GPU=cufile that is an error killed             ends by
- * SIGKILL with transfers under way */
+ *                      forgotten again, in order
+ *   opened             the same where the program has opened the driver before: it stays open
+ *   checksum           files with checksums do not go by it
+ *   refused CODE WORDS it is not taken, for this reason, and the bytes are right
+ *   falls WORDS        a transfer that it refuses goes through pinned memory, and so do those that
+ *                      follow
+ *   mixed              host and GPU memory in one vector, GPU memory off the line of a page, and
+ *                      beside the program
+ *   peer               memory of the other PE's GPU does not go by it
+ *   error ERRNO        an error of the system is told, with what is safe
+ *   insists WORDS      with WEFT_FILE_GPU=cufile that is an error
+ *   killed             ends by SIGKILL with transfers under way */
 #include "tests/job/file.h"
 
 #include <signal.h>

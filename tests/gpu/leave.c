@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weft_finalize() at once, while calls on streams have still to be made: each stands behind a
- * function of the program that takes its time. argv: where the calls go. leave get       GPU memory
- * of the next PE, which is far where WEFT_PATH says so leave get_host  the same of its host memory
+ * function of the program that takes its time. argv: where the calls go.
+ *   leave get       GPU memory of the next PE, which is far where WEFT_PATH says so
+ *   leave get_host  the same of its host memory
  *   leave signal    signals in host memory, which the CPU gives
  *   leave file      a file that is not closed
  *   leave graph     of a graph that is replayed: nobody knows when it comes there, and nobody waits

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path relay: which pairs take it, by themselves or forced, over which GPU, and that it carries
  * data from and to memory that the third GPU cannot access: what the program took from cuMemAlloc()
- * and cuMemCreate(). What it shares with p2p is tested by the other programs of this folder. relay
- * chosen GPU | lost GPU | forced [GPU] | staged WORDS     GPU: of the pair of PEs 0 and 1; none:
- * the peer's. lost: p2p was there, and has failed its proof */
+ * and cuMemCreate(). What it shares with p2p is tested by the other programs of this folder.
+ *   relay chosen GPU | lost GPU | forced [GPU] | staged WORDS     GPU: of the pair of PEs 0 and 1;
+ *   none: the peer's. lost: p2p was there, and has failed its proof */
 #include "gpu_test.h"
 #include "own_memory.h"
 

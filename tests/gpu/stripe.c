@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Large copies over several ways: what weft_path_query() says of them, and that data, signals and
- * what overlaps come out as with one way, before and behind a growth of the heap. stripe WORDS what
- * must be told of the ways to the other PE; "-": whatever is told stripe WORDS WEFT  ... and by the
- * command WEFT, explain --job, from outside too With STRIPE_MIB in the environment the rate of a
- * put of that size is printed. */
+ * what overlaps come out as with one way, before and behind a growth of the heap.
+ *   stripe WORDS       what must be told of the ways to the other PE; "-": whatever is told
+ *   stripe WORDS WEFT  ... and by the command WEFT, explain --job, from outside too
+ * With STRIPE_MIB in the environment the rate of a put of that size is printed. */
 #include "gpu_test.h"
 
 #include <time.h>

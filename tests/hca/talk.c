@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One RC queue pair by the plain verbs, over whatever adapter its libibverbs has: a server that
  * only has memory and receives, and a client that writes, reads back, changes by atomics and sends,
- * and compares all of it. talk DEVICE GID_INDEX PORT [SERVER] */
+ * and compares all of it.
+ *   talk DEVICE GID_INDEX PORT [SERVER] */
 #include <arpa/inet.h>
 #include <endian.h>
 #include <infiniband/verbs.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job that goes on for a time, so that something can happen to it: puts with signals around a
- * ring, reductions and barriers, all values checked. steady SECONDS [VICTIM]: PE 0 prints "ready"
- * when it has begun; PE VICTIM kills itself then. Who is told of a failure prints "told PE: STATUS:
- * sentence" and exits with 3. */
+ * ring, reductions and barriers, all values checked.
+ * steady SECONDS [VICTIM]: PE 0 prints "ready" when it has begun; PE VICTIM kills itself then. Who
+ * is told of a failure prints "told PE: STATUS: sentence" and exits with 3. */
 #include <weft.h>
 
 #include <signal.h>

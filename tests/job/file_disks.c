@@ -3,7 +3,8 @@
  * of all handles under way together, begun by one thread and by one thread for each, into own
  * memory and the next PE's, of the host or of GPUs; each handle waits for and tells of its own ones
  * alone. "full": the disk of the last folder has no room for what is written to it, and those of
- * the others have. job_file_disks [gpu] [full] FOLDER... */
+ * the others have.
+ *   job_file_disks [gpu] [full] FOLDER... */
 #include "tests/job/file.h"
 
 #include <pthread.h>

@@ -2,7 +2,8 @@
 /* What file_power.sh cuts the power of: makes a file in a folder, writes it in pieces of every
  * kind, then calls weft_file_sync() (argument sync), or does not (argument none), says "ready" and
  * waits to be killed. With a third argument `check` it looks at what is in the folder instead:
- * status 0 all of it, 3 not all. file_power FOLDER sync|none|check */
+ * status 0 all of it, 3 not all.
+ *   file_power FOLDER sync|none|check */
 #include "tests/job/file.h"
 
 enum { BYTES = 3 * 1000 * 1000 + 77, PIECES = 40 };

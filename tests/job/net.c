@@ -6,7 +6,7 @@
  * And what it says of keys that a stranger may guess (finding A1).
  *
  *   net absent | keys TEXT | unknown_provider | unknown_interface | one_unknown | spins | reads |
- * moves [PROVIDER] */
+ *   moves [PROVIDER] */
 #include "job.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* no_memory CASE KIND BYTES: finding A13. The first use of so much private memory inside a
- * collective, 0: of any, fails at PE 1. The others must not wait for its part until the limit:
- * either the call succeeds everywhere, since it needs no such memory, or it fails at every PE with
- * the reason. */
+ * collective, 0: of any, fails at PE 1. The others must not wait for
+ * its part until the limit: either the call succeeds everywhere, since it needs no such memory, or
+ * it fails at every PE with the reason. */
 #include "job.h"
 
 #include <errno.h>

@@ -174,10 +174,10 @@ static void test_sockets(void **state)
 
 #define GIB ((int64_t)1 << 30)
 
-/* Data sheets; PCI numbers from the PCI ID repository; memory of what the word stands for.
- * GB200: 13.4 TB in the 72 GPUs of an NVL72, 900 GB/s of C2C both ways for two GPUs, so half of
- * Grace Hopper's ten links each. MI250X: one of two dies, 128 GB and 400 GB/s both ways between the
- * two. */
+/* Data sheets; PCI numbers from the PCI ID repository; memory of what the word stands for. GB200:
+ * 13.4 TB in the 72 GPUs of an NVL72, 900 GB/s of C2C both ways for two GPUs, so half of Grace
+ * Hopper's ten links each.
+ * MI250X: one of two dies, 128 GB and 400 GB/s both ways between the two. */
 static const struct {
     const char *word;
     int major, minor;

@@ -66,8 +66,8 @@ static void which_ways(void **state)
         bool forced;
         const char *ways, *text;
     } rows[] = {
-        /* A hybrid cube mesh: the more links, the sooner; no direct way between the quads' others.
-         */
+        /* A hybrid cube mesh: the more links, the sooner; no direct way between the quads'
+         * others. */
         {"cube", 8, CUBE, 0, 1, 8, false, "d 2 3", "direct, over GPU 2, over GPU 3"},
         {"cube", 8, CUBE, 0, 2, 8, false, "d 1 3", "direct, over GPU 1, over GPU 3"},
         {"cube", 8, CUBE, 0, 3, 8, false, "d 1 2", "direct"},

@@ -9,9 +9,10 @@
  *   T    weft_thread_atomic_cswap##W(void *dst, T expected, T value, int pe)
  *   T    weft_thread_atomic_fetch_add##W(void *dst, T value, int pe), _inc, _and, _or, _xor
  * Real numbers (F is f32, f64; f16x2 and bf16x2 are two 16-bit reals in a uint32_t, each added to
- * its own; in hardware on cuda, bf16x2 from sm_90 on): void weft_thread_atomic_add_F(void *dst, T
- * value, int pe) T    weft_thread_atomic_fetch_add_F(void *dst, T value, int pe) Those that fetch
- * give the value from before, 0 when it cannot be done. */
+ * its own; in hardware on cuda, bf16x2 from sm_90 on):
+ *   void weft_thread_atomic_add_F(void *dst, T value, int pe)
+ *   T    weft_thread_atomic_fetch_add_F(void *dst, T value, int pe)
+ * Those that fetch give the value from before, 0 when it cannot be done. */
 #ifndef WEFT_DEVICE_ATOMICS_H
 #define WEFT_DEVICE_ATOMICS_H
 

@@ -11,20 +11,27 @@
  *   int weft_grid_scatter(int team, void *dst, const void *src, size_t bytes, int root)
  *   int weft_grid_collect(int team, void *dst, const void *src, size_t bytes)
  *   int weft_grid_alltoallv(int team, void *dst, size_t room, const uint64_t *recv_bytes, const
- * uint64_t *recv_at, const void *src, const uint64_t *send_bytes, const uint64_t *send_at) int
- * weft_grid_alltoalls(int team, void *dst, const void *src, ptrdiff_t dst_stride, ptrdiff_t
- * src_stride, size_t element, size_t n) int weft_grid_reduce(int team, void *dst, const void *src,
- * size_t n, weft_type type, weft_op op) int weft_grid_reducescatter(int team, void *dst, const void
- * *src, size_t n, weft_type type, weft_op op) int weft_grid_reduce_to(int team, void *dst, const
- * void *src, size_t n, weft_type type, weft_op op, int root) int weft_grid_reduce_scaled(int team,
- * void *dst, const void *src, size_t n, weft_type type, double factor) int
- * weft_grid_reducescatter_scaled(int team, void *dst, const void *src, size_t n, weft_type type,
- * double factor) int weft_grid_reduce_to_scaled(int team, void *dst, const void *src, size_t n,
- * weft_type type, double factor, int root) weft_grid_reduce_weighted(), _reducescatter_weighted()
- * and _reduce_to_weighted() likewise Called by all threads of all blocks of the grid, with the same
- * arguments. int weft_blocks_meet(unsigned blocks, int team), and so on for each Called by those of
- * the first `blocks` blocks of the grid (weft_dev_block_rank() < blocks), which may be fewer than
- * there are; the others go on with what they do.
+ *                           uint64_t *recv_at, const void *src, const uint64_t *send_bytes, const
+ *                           uint64_t *send_at)
+ *   int weft_grid_alltoalls(int team, void *dst, const void *src, ptrdiff_t dst_stride, ptrdiff_t
+ *                           src_stride, size_t element, size_t n)
+ *   int weft_grid_reduce(int team, void *dst, const void *src, size_t n, weft_type type, weft_op
+ *                        op)
+ *   int weft_grid_reducescatter(int team, void *dst, const void *src, size_t n, weft_type type,
+ *                               weft_op op)
+ *   int weft_grid_reduce_to(int team, void *dst, const void *src, size_t n, weft_type type, weft_op
+ *                           op, int root)
+ *   int weft_grid_reduce_scaled(int team, void *dst, const void *src, size_t n, weft_type type,
+ *                               double factor)
+ *   int weft_grid_reducescatter_scaled(int team, void *dst, const void *src, size_t n, weft_type
+ *                                      type, double factor)
+ *   int weft_grid_reduce_to_scaled(int team, void *dst, const void *src, size_t n, weft_type type,
+ *                                  double factor, int root)
+ *   weft_grid_reduce_weighted(), _reducescatter_weighted() and _reduce_to_weighted() likewise
+ *       Called by all threads of all blocks of the grid, with the same arguments.
+ *   int weft_blocks_meet(unsigned blocks, int team), and so on for each
+ *       Called by those of the first `blocks` blocks of the grid (weft_dev_block_rank() < blocks),
+ *       which may be fewer than there are; the others go on with what they do.
  *
  * Residency. The blocks that take part wait for one another, so all of them have to be resident on
  * the GPU at a time: WEFT_LAUNCH_COOPERATIVE() refuses a grid of which that is not so, and a kernel
@@ -36,9 +43,10 @@
  * numbers of blocks and threads may differ between members and from call to call. One collective of
  * a team is under way at a time in a PE; but blocks that are not among the first ones may be at the
  * next one of the grid form already. Calls of the blocks form with different numbers are apart by
- * one of the grid form. Sources: what other blocks wrote there must have been synchronised over the
- * grid, which weft_grid_meet() does; on return all blocks see the destination and what stood before
- * the call in this PE. The status is the same for all blocks, but where some have never come.
+ * one of the grid form.
+ * Sources: what other blocks wrote there must have been synchronised over the grid, which
+ * weft_grid_meet() does; on return all blocks see the destination and what stood before the call in
+ * this PE. The status is the same for all blocks, but where some have never come.
  * WEFT_ERR_ARGUMENT, besides: `blocks` is more than the grid has, or the calling block is none of
  * them. Bits of reductions are those of the block forms, and of the host. Epochs are in the PE's
  * device memory: a captured kernel may be replayed.

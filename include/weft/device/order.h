@@ -8,7 +8,9 @@
 
 /* weft_{thread,warp,block}_fence()
  *     Puts, atomics and signals of the calling threads before it reach each PE before those after
- * it. weft_{thread,warp,block}_quiet() They are complete and visible to every PE.
+ *     it.
+ * weft_{thread,warp,block}_quiet()
+ *     They are complete and visible to every PE.
  *
  * In the scopes warp and block the threads meet, and then each of them fences: the memory model
  * gives a thread that stores a flag afterwards nothing by another thread's fence (PTX ISA, "Release

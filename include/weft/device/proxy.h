@@ -87,8 +87,9 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_look(const struct weft_dev_ring_wait
 /* Of those who wait for the same count, one at a time looks into memory of the host, and the others
  * at its note (WEFT_DEV_HOST_IN_TURN): where several multiprocessors poll a line of the host,
  * copies to the host by the same GPU's copy engine take the longer, on an H200 7 us with one of
- * them, 17 with four, 257 with 64. Acquire: pairs with the note's release. What is no count of the
- * host is polled by each who waits for it. */
+ * them, 17 with four, 257 with 64.
+ * Acquire: pairs with the note's release. What is no count of the host is polled by each who waits
+ * for it. */
 WEFT_DEVICE_NOINLINE int weft_dev_ring_poll(struct weft_dev_ring_wait *w)
 {
     uint64_t *note = weft_dev_ring_note(w->at), seen = 0;

@@ -11,25 +11,32 @@
 /* int weft_{thread,warp,block}_reduce(int team, void *dst, const void *src, size_t n,
  *                                     weft_type type, weft_op op)
  *     dst[i] = src[i] of every member combined by op, i < n, at every member with the same bits.
- * dst and src are the same block or do not overlap. int weft_{thread,warp,block}_reducescatter(int
- * team, void *dst, const void *src, size_t n, weft_type type, weft_op op) Member m gets elements m
- * * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1]. dst is these elements of src,
- * or does not overlap it. int weft_{thread,warp,block}_reduce_to(int team, void *dst, const void
- * *src, size_t n, weft_type type, weft_op op, int root) The same as reduce for the root alone: dst
- * is given at every member, and written at the root; the others' calls return when their source may
- * be used again, which for a small one is as soon as it is sent. int
- * weft_{thread,warp,block}_reduce_scaled(int team, void *dst, const void *src, size_t n, weft_type
- * type, double factor) int weft_{thread,warp,block}_reducescatter_scaled(...),
- * _reduce_to_scaled(..., double factor, int root) The same by WEFT_SUM, of elements that are
- * multiplied by the factor before, as weft_reduce_scaled() does; the same factor at every member.
- * Where elements are combined in binary32, it is rounded to that. int
- * weft_{thread,warp,block}_reduce_weighted(...), _reducescatter_weighted(...),
- * _reduce_to_weighted(...) With a factor of each member's own, by which its elements are
- * multiplied, as weft_reduce_weighted() has it. A small one takes a single trip over the link, as
- * without a factor; before a large one the members tell each other theirs. Types are the host's but
- * WEFT_LONG_DOUBLE; WEFT_DEV_HALF, _BFLOAT16, _FP8_E4M3 and _FP8_E5M2 are WEFT_HALF and so on.
- * Elements are combined in the order of the team, those of 16 and 8 bits in binary32 and rounded
- * once: the same bits from every way, scope and target, and from the host and streams. */
+ *     dst and src are the same block or do not overlap.
+ * int weft_{thread,warp,block}_reducescatter(int team, void *dst, const void *src, size_t n,
+ *                                            weft_type type, weft_op op)
+ *     Member m gets elements m * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1].
+ *     dst is these elements of src, or does not overlap it.
+ * int weft_{thread,warp,block}_reduce_to(int team, void *dst, const void *src, size_t n,
+ *                                        weft_type type, weft_op op, int root)
+ *     The same as reduce for the root alone: dst is given at every member, and written at the root;
+ *     the others' calls return when their source may be used again, which for a small one is as
+ *     soon as it is sent.
+ * int weft_{thread,warp,block}_reduce_scaled(int team, void *dst, const void *src, size_t n,
+ *                                            weft_type type, double factor)
+ * int weft_{thread,warp,block}_reducescatter_scaled(...), _reduce_to_scaled(..., double factor, int
+ *                                                   root)
+ *     The same by WEFT_SUM, of elements that are multiplied by the factor before, as
+ *     weft_reduce_scaled() does; the same factor at every member. Where elements are combined in
+ *     binary32, it is rounded to that.
+ * int weft_{thread,warp,block}_reduce_weighted(...), _reducescatter_weighted(...),
+ *                                              _reduce_to_weighted(...)
+ *     With a factor of each member's own, by which its elements are multiplied, as
+ *     weft_reduce_weighted() has it. A small one takes a single trip over the link, as without a
+ *     factor; before a large one the members tell each other theirs.
+ * Types are the host's but WEFT_LONG_DOUBLE; WEFT_DEV_HALF, _BFLOAT16, _FP8_E4M3 and _FP8_E5M2 are
+ * WEFT_HALF and so on. Elements are combined in the order of the team, those of 16 and 8 bits in
+ * binary32 and rounded once: the same bits from every way, scope and target, and from the host and
+ * streams. */
 
 /* ------------------------------------------------------------------------------- operations */
 

@@ -10,13 +10,14 @@
  * (reduce_to) all send to one, the root, and nobody else waits for anything.
  *
  *   Round r - 1 was to all: this member has had a packet of it from every other, sent when all
- * threads of that one had ended round r - 2. So it is, too, where round r - 1 was to this member.
+ *     threads of that one had ended round r - 2. So it is, too, where round r - 1 was to this
+ *     member.
  *   Rounds r - 1 and r - 2 were to one each: of r - 2 its root alone has read anything. It sets a
- * flag at the others when all of its threads have ended that round, and this member waits for the
- * flag. The root had heard from all by then, packets that were sent when their senders had ended
- * round r - 3: so nobody reads an older one of this set. Round r - 1 was to one, r - 2 to all: the
- * flag of the root of r - 1 says that it has heard from all in r - 1, so that all have ended r - 2.
- * This member waits for that.
+ *     flag at the others when all of its threads have ended that round, and this member waits for
+ *     the flag. The root had heard from all by then, packets that were sent when their senders had
+ *     ended round r - 3: so nobody reads an older one of this set.
+ *   Round r - 1 was to one, r - 2 to all: the flag of the root of r - 1 says that it has heard from
+ *     all in r - 1, so that all have ended r - 2. This member waits for that.
  *
  * So a root is two rounds late at most, and who sends on and on to one root waits for a flag that
  * was set a round ago. What is to be awaited is noted when a round to one ends

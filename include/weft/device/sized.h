@@ -11,22 +11,25 @@
 
 /* int weft_{thread,warp,block}_collect(int team, void *dst, const void *src, size_t bytes)
  *     Each member's own `bytes`, which may be 0, joined in the order of the team at every member.
- * src is the own place in dst, or does not overlap it. WEFT_ERR_RANGE, at all members: the blocks
- * run past the end of the segment. int weft_{thread,warp,block}_alltoallv(int team, void *dst,
- * size_t room, const uint64_t *recv_bytes, const uint64_t *recv_at, const void *src, const uint64_t
- * *send_bytes, const uint64_t *send_at) send_bytes[i] bytes at src + send_at[i] go to member i,
- * which has room for recv_bytes[j] of member j at dst + recv_at[j]. Arrays of as many words as the
- * team has members, in memory of this PE; no host looks at them. dst is the same symmetric address
- * at every member, of `room` bytes here. A block that is larger than its receiver's room for it, or
- * whose room runs past the receiver's `room`, is not stored: WEFT_ERR_RANGE at its sender, and the
- * job fails. The own block may stand where it goes; else source and destination do not overlap. int
- * weft_{thread,warp,block}_alltoalls(int team, void *dst, const void *src, ptrdiff_t dst_stride,
- *                                        ptrdiff_t src_stride, size_t element, size_t n)
+ *     src is the own place in dst, or does not overlap it. WEFT_ERR_RANGE, at all members: the
+ *     blocks run past the end of the segment.
+ * int weft_{thread,warp,block}_alltoallv(int team, void *dst, size_t room, const uint64_t
+ *                                        *recv_bytes, const uint64_t *recv_at, const void *src,
+ *                                        const uint64_t *send_bytes, const uint64_t *send_at)
+ *     send_bytes[i] bytes at src + send_at[i] go to member i, which has room for recv_bytes[j] of
+ *     member j at dst + recv_at[j]. Arrays of as many words as the team has members, in memory of
+ *     this PE; no host looks at them. dst is the same symmetric address at every member, of `room`
+ *     bytes here. A block that is larger than its receiver's room for it, or whose room runs past
+ *     the receiver's `room`, is not stored: WEFT_ERR_RANGE at its sender, and the job fails. The
+ *     own block may stand where it goes; else source and destination do not overlap.
+ * int weft_{thread,warp,block}_alltoalls(int team, void *dst, const void *src, ptrdiff_t
+ *                                        dst_stride, ptrdiff_t src_stride, size_t element, size_t
+ *                                        n)
  *     n elements of `element` bytes for each pair, dst_stride and src_stride elements apart, each
- * at least 1, and so from one member's block to the next one's; what lies between them stays as it
- * is. Any size and alignment of an element; quickest where it is of 4, 8 or 16 bytes and aligned to
- * that. Source and destination do not overlap. WEFT_ERR_ARGUMENT: a stride or the element is less
- * than 1.
+ *     at least 1, and so from one member's block to the next one's; what lies between them stays as
+ *     it is. Any size and alignment of an element; quickest where it is of 4, 8 or 16 bytes and
+ *     aligned to that. Source and destination do not overlap.
+ *     WEFT_ERR_ARGUMENT: a stride or the element is less than 1.
  *
  * Collect and alltoallv have a trip over the link more than fcollect and alltoall, in which the
  * members tell each other sizes and places; it has no fence. */

@@ -55,8 +55,8 @@ struct weft_dev_segment {
 #define WEFT_DEV_CARRIERS(X) X(PROXY, proxy) X(GDA, gda)
 #endif
 /* On simt, where what a request costs in memory counts for more than registers, some also take a
- * single value as it is: void weft_dev_NAME_p_value(const void *symmetric, unsigned bytes, uint64_t
- * value, int pe) */
+ * single value as it is:
+ *     void weft_dev_NAME_p_value(const void *symmetric, unsigned bytes, uint64_t value, int pe) */
 #ifndef __CUDACC__
 #define WEFT_DEV_VALUE_CARRIERS(X) X(GDA, gda)
 #endif

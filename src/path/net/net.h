@@ -7,9 +7,10 @@
  * are atomic with the accesses of that PE and its node, whatever the provider's own atomics are,
  * and what a PE gives to one peer is carried out in the order in which it was given. Messages are
  * numbered; the owner tells up to which number it has carried them out. With several NICs they go
- * again over another when theirs fails (move.c). Direct: larger puts and gets between host memories
- * are remote writes and reads (direct.c). Staged: larger ones from or to GPU memory go in pieces,
- * in place where NICs were seen to reach it, else through pinned host memory (stage.h).
+ * again over another when theirs fails (move.c).
+ * Direct: larger puts and gets between host memories are remote writes and reads (direct.c).
+ * Staged: larger ones from or to GPU memory go in pieces, in place where NICs were seen to reach
+ * it, else through pinned host memory (stage.h).
  *
  * One lock guards all of it, calls of libfabric included, so that providers need none of their own.
  * Whoever waits polls; a thread (progress.c) polls for those who compute. */

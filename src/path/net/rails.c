@@ -103,8 +103,8 @@ bool net_cpu_moves(const struct fi_info *info)
 
 /* Provider tcp of libfabric 1.17.0, which Debian 12 and Ubuntu 24.04 have, and of those before: a
  * remote read of which a part has come stands in two of its lists, so that closing the endpoint
- * reports and frees it twice, the second time without a context, of which ofi_rxm dies. 1.17.1
- * and 1.18 do not; the version that a library tells has no third number. */
+ * reports and frees it twice, the second time without a context, of which ofi_rxm dies. 1.17.1 and
+ * 1.18 do not; the version that a library tells has no third number. */
 static bool dies_of_reads(const struct fabric *lib, const struct fi_info *info)
 {
     return lib->version() < FI_VERSION(1, 18) &&

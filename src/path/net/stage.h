@@ -8,8 +8,9 @@
  * (net_room()). Piece n uses lot n of both, counted round, and goes through phases:
  *
  *   put  FILLING (GPU to the lot here), POSTING, POSTED (the remote write), TELLING, TOLD (the
- * owner copies from its room, in order with every other request) get  ASKING, ASKED (the owner
- * copies into its room), POSTING, POSTED (the remote read), EMPTYING (from the lot here to the GPU)
+ *        owner copies from its room, in order with every other request)
+ *   get  ASKING, ASKED (the owner copies into its room), POSTING, POSTED (the remote read),
+ *        EMPTYING (from the lot here to the GPU)
  *
  * less those that one of the two ends does not need. Only this PE hands out lots, so the owner
  * keeps no books.

@@ -212,7 +212,8 @@ static weft_status find_chunk(struct path_state *state, struct net_parcel *piece
 }
 
 /* Finds the final place, or else the room; piece->bytes is cut at the end of what is registered as
- * one. Neither: no end meets the other. May wait. */
+ * one.
+ * Neither: no end meets the other. May wait. */
 static weft_status find_place(struct path_state *state, struct net_parcel *piece)
 {
     struct net_peer *peer = piece->post.peer;

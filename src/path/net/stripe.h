@@ -62,8 +62,8 @@ void net_rail_keys(struct path_common *net, enum segment_id segment, size_t chun
 
 /* Whether the local side can be used on every rail; *bytes is cut where that ends. *pin: memory
  * outside the segments, which has been registered with every rail for this transfer, or NULL; where
- * pin is NULL it is not registered. Who has a piece of it takes it, and the last who drops it ends
- * the registration. */
+ * pin is NULL it is not registered. Who has a piece of it takes it,
+ * and the last who drops it ends the registration. */
 bool net_rail_local(struct path_common *net, void *local, size_t *bytes, bool write,
                     struct net_pin **pin);
 struct net_pin *net_take_pin(struct net_pin *pin);

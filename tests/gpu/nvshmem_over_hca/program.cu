@@ -2,8 +2,8 @@
 /* Transfers, atomics and signals of NVSHMEM between two PEs, from the host and from a kernel, each
  * compared with what it must be. NVSHMEM's own transports are the other reader of what the software
  * HCA takes for the adapter's formats (run.sh). Every loop and wait of the kernels here is bounded;
- * what NVSHMEM waits for inside is bounded by the script, which ends the processes. PEER_RANK=0|1
- * PEER_FILE=ID_FILE [PEER_ADDS_ALONE=1] program */
+ * what NVSHMEM waits for inside is bounded by the script, which ends the processes.
+ *   PEER_RANK=0|1 PEER_FILE=ID_FILE [PEER_ADDS_ALONE=1] program */
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
