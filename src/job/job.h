@@ -28,13 +28,13 @@ struct weft_ctx {
     uint32_t quick_npes; /* npes, or 0 in a job with a GPU, whose local side may be device memory */
     uint32_t npes;
     struct peer *peers[MEMORY_KINDS]; /* [npes] each, for remote memory of that kind */
-    struct gpu *gpu;                  /* NULL until the job has a GPU side */
+    const int32_t *fault;             /* job->fault: not 0, every call fails */
     struct {
         uintptr_t base; /* of what the program may use of the own part */
         size_t size;
     } seg[SEG_ALL];          /* SEG_SYSTEM is left empty: not the program's */
     size_t skipped[SEG_ALL]; /* of each segment in front of that; offsets count from its start */
-    const int32_t *fault;    /* job->fault: not 0, every call fails */
+    struct gpu *gpu;         /* NULL until the job has a GPU side */
     struct weft_job *job;
     struct weft_team *team; /* whose numbering it has */
     struct path_state *states[PATH_COUNT];

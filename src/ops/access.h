@@ -17,6 +17,13 @@ static inline bool access_failed(const struct weft_ctx *ctx)
     return __atomic_load_n(ctx->fault, __ATOMIC_RELAXED) != 0;
 }
 
+/* Whether `pe` is one of the first n, and the job has not failed. One comparison for both: a
+ * failure is a negative status, and its sign makes every number too large. */
+static inline bool access_is_pe(const struct weft_ctx *ctx, int pe, uint32_t n)
+{
+    return (uint32_t)(pe | __atomic_load_n(ctx->fault, __ATOMIC_RELAXED)) < n;
+}
+
 /* Whether the context was made with WEFT_CTX_PRIVATE by another thread than this one. */
 static inline bool access_foreign(const struct weft_ctx *ctx)
 {
@@ -48,7 +55,7 @@ static inline char *access_mapped(const struct weft_ctx *ctx, const void *symmet
 static inline char *access_guarded(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                    int pe, struct peer **peer, size_t *offset)
 {
-    if (!ctx || (unsigned)pe >= ctx->npes || access_failed(ctx))
+    if (!ctx || !access_is_pe(ctx, pe, ctx->npes))
         return NULL;
     return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
 }
@@ -62,7 +69,7 @@ static inline char *access_direct(const struct weft_ctx *ctx, const void *symmet
 {
     *peer = NULL;
     *offset = 0;
-    if (unlikely(!ctx || (unsigned)pe >= ctx->quick_npes || access_failed(ctx)))
+    if (unlikely(!ctx || !access_is_pe(ctx, pe, ctx->quick_npes)))
         return NULL;
     return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
 }
@@ -72,7 +79,7 @@ static inline char *access_direct(const struct weft_ctx *ctx, const void *symmet
 static inline bool access_gpu_heap(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                    int pe, struct remote *remote)
 {
-    if (!ctx || (unsigned)pe >= ctx->npes || access_failed(ctx) || access_foreign(ctx))
+    if (!ctx || !access_is_pe(ctx, pe, ctx->npes) || access_foreign(ctx))
         return false;
     size_t off = (uintptr_t)symmetric - ctx->seg[SEG_GPU].base;
     if (off >= ctx->seg[SEG_GPU].size || bytes > ctx->seg[SEG_GPU].size - off)
