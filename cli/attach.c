@@ -13,7 +13,7 @@ struct options {
     int history;
 };
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_attach(int key, char *argument, struct argp_state *state)
 {
     struct options *options = state->input;
     char *end;
@@ -49,7 +49,7 @@ int cmd_attach(int argc, char **argv)
     };
     static const struct argp argp = {
         .options = known,
-        .parser = parse,
+        .parser = parse_attach,
         .args_doc = "PID",
         .doc = "Show what every PE of the job of process PID does: state, waits, counters, last "
                "operations, who waits for whom, and what is stuck. Needs no privilege beyond being "

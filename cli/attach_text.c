@@ -64,7 +64,7 @@ static void print_pe(FILE *to, const struct boxes_pe *pe, uint64_t now_ns, int h
 }
 
 /* Of a job over several nodes only those of this one can be seen. */
-static void print_node(FILE *to, const struct boxes_job *job)
+static void print_job_host(FILE *to, const struct boxes_job *job)
 {
     char host[256] = "";
     const struct boxes_pe *any = NULL;
@@ -82,7 +82,7 @@ static void print_node(FILE *to, const struct boxes_job *job)
 void attach_text(FILE *to, const struct boxes_job *job, int history)
 {
     char sentence[512];
-    print_node(to, job);
+    print_job_host(to, job);
     for (int i = 0; i < job->count; i++)
         print_pe(to, &job->pes[i], job->now_ns, history);
     fprintf(to, "\nwho waits for whom:\n");

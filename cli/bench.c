@@ -131,8 +131,8 @@ static int count_points(const struct bench_options *options)
 }
 
 /* options are those of the bench: the number of blocks is the point's. */
-static weft_status run_all(struct bench *bench, struct bench_options *options,
-                           struct results *results)
+static weft_status run_benches(struct bench *bench, struct bench_options *options,
+                               struct results *results)
 {
     int all = count_points(options), done = 0;
     weft_status status = WEFT_OK;
@@ -153,7 +153,7 @@ static weft_status run_all(struct bench *bench, struct bench_options *options,
 }
 
 /* The other PEs would wait for one that fails: the job ends with it. */
-static int give_up(struct bench *bench, const char *what)
+static int end_with_failure(struct bench *bench, const char *what)
 {
     clear_progress(bench);
     if (!bench->job) {
@@ -175,7 +175,7 @@ static int html_failed(struct bench *bench)
     char what[512];
     snprintf(what, sizeof what, "fopen(\"%.400s\") for --html: %s", bench->options->html,
              strerror(errno));
-    return give_up(bench, what);
+    return end_with_failure(bench, what);
 }
 
 /* What can only be checked once the job is known; the same at every PE, said by one. */
@@ -212,7 +212,7 @@ static weft_status measure_and_report(struct bench *bench, struct bench_options 
     if (!status && reports && !bench->options->json)
         bench_table_head(stdout, bench);
     if (!status)
-        status = run_all(bench, options, results);
+        status = run_benches(bench, options, results);
     if (status || !reports)
         return status;
     if (!bench->options->json)
@@ -232,7 +232,7 @@ static int run_bench(struct bench_options *options)
     if (options->progress < 0)
         options->progress = isatty(STDERR_FILENO);
     if (bench_open(&bench, options))
-        return give_up(&bench, weft_last_error());
+        return end_with_failure(&bench, weft_last_error());
     if (!fits_job(&bench)) {
         weft_finalize(bench.job);
         return EXIT_USAGE;
@@ -241,11 +241,11 @@ static int run_bench(struct bench_options *options)
     if (options->html && bench.me == bench.from && !(html = fopen(options->html, "w")))
         return html_failed(&bench);
     if (measure_and_report(&bench, options, html, &results))
-        return give_up(&bench, weft_last_error());
+        return end_with_failure(&bench, weft_last_error());
     if (html && !close_whole(html))
-        return give_up(&bench, "the file of --html could not be written in full");
+        return end_with_failure(&bench, "the file of --html could not be written in full");
     if (bench_close(&bench))
-        return give_up(&bench, weft_last_error());
+        return end_with_failure(&bench, weft_last_error());
     free(results.points);
     return results.wrong || results.left_out ? EXIT_FAULT : EXIT_GOOD;
 }

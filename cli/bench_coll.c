@@ -31,7 +31,7 @@ enum {
     KEY_TUNE,
 };
 
-static const struct argp_option option_list[] = {
+static const struct argp_option coll_option_list[] = {
     {"pes", 'n', "N", 0, "PEs of the job that is started (2)", 0},
     {"ops", KEY_OPS, "LIST", 0, "operations, such as reduce,fcollect (all twelve)", 0},
     {"ways", KEY_WAYS, "LIST", 0,
@@ -59,12 +59,12 @@ static const struct argp_option option_list[] = {
 };
 
 /* Calls take(item) for each item of a comma-separated list; false: an item was refused. */
-static bool each_of(const char *list, char *item, size_t bytes, bool (*take)(void *, const char *),
-                    void *to)
+static bool each_of(const char *list, char *item, size_t bytes,
+                    bool (*take_item)(void *, const char *), void *to)
 {
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         snprintf(item, bytes, "%.*s", (int)strcspn(at, ","), at);
-        if (!take(to, item))
+        if (!take_item(to, item))
             return false;
     }
     return true;
@@ -112,7 +112,7 @@ static int number(struct argp_state *state, const char *option, const char *text
     return (int)value;
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_coll(int key, char *argument, struct argp_state *state)
 {
     struct coll_options *options = state->input;
     char item[32];
@@ -179,11 +179,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
-static struct coll_options parse_options(int argc, char **argv)
+static struct coll_options coll_options_of(int argc, char **argv)
 {
     static const struct argp argp = {
-        .options = option_list,
-        .parser = parse,
+        .options = coll_option_list,
+        .parser = parse_coll,
         .doc = "Measure collectives by every way that can serve: replayed in a graph, call by call "
                "on a stream, "
                "and called by the host, each beside the least that the link allows and what the "
@@ -229,7 +229,7 @@ static void choose_target(struct coll_options *options)
 /* ------------------------------------------------------------------------------------- the job */
 
 /* `weft run -n N weft bench coll ...` with the same options. */
-static int start_job(const struct coll_options *options, int argc, char **argv)
+static int start_coll_job(const struct coll_options *options, int argc, char **argv)
 {
     static char self[4096];
     char pes[16];
@@ -252,7 +252,7 @@ static int start_job(const struct coll_options *options, int argc, char **argv)
     return code;
 }
 
-static size_t largest(const struct coll_options *options, int n, bool src)
+static size_t largest_bytes(const struct coll_options *options, int n, bool src)
 {
     size_t most = 4096;
     for (int i = 0; i < COLL_OPS; i++)
@@ -270,8 +270,8 @@ static size_t largest(const struct coll_options *options, int n, bool src)
 
 static weft_status allocate(struct coll_bench *b)
 {
-    size_t src = largest(b->options, b->members, true),
-           dst = largest(b->options, b->members, false);
+    size_t src = largest_bytes(b->options, b->members, true),
+           dst = largest_bytes(b->options, b->members, false);
     void *address = NULL;
     weft_status status = bench_alloc(&b->bench, src, 0, &address);
     b->src = address;
@@ -291,7 +291,7 @@ static weft_status allocate(struct coll_bench *b)
 static void measure_memcpy(struct coll_bench *b)
 {
     enum { BYTES = 1 << 20, ROUNDS = 7 };
-    size_t room = largest(b->options, b->members, false), bytes = room < BYTES ? room : BYTES;
+    size_t room = largest_bytes(b->options, b->members, false), bytes = room < BYTES ? room : BYTES;
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t start = bench_now_ns();
         memcpy(b->seen, b->wanted, bytes);
@@ -455,7 +455,7 @@ static weft_status run_member(struct coll_bench *b)
 }
 
 /* The other PEs would wait for one that fails: the job ends with it. */
-static int give_up(const struct coll_bench *b)
+static int coll_give_up(const struct coll_bench *b)
 {
     fprintf(stderr, "weft bench coll: PE %d: %s\n", b->bench.me, weft_last_error());
     if (!b->bench.job)
@@ -463,7 +463,7 @@ static int give_up(const struct coll_bench *b)
     weft_abort(b->bench.job, EXIT_FAULT);
 }
 
-static bool fits_job(const struct coll_bench *b)
+static bool has_two_pes(const struct coll_bench *b)
 {
     bool team = b->members <= b->bench.n, pes = !b->options->pes || b->options->pes == b->bench.n;
     if (b->bench.me == 0 && !team)
@@ -481,26 +481,26 @@ static bool fits_job(const struct coll_bench *b)
 static int walk(struct coll_bench *b)
 {
     if (prepare(b) || (b->member >= 0 && run_member(b)))
-        return give_up(b);
+        return coll_give_up(b);
     b->bench.world = b->all;
     if (weft_barrier(b->all))
-        return give_up(b);
+        return coll_give_up(b);
     if (b->stream)
         timed_stream_close(b->stream);
     if (b->wrong && b->bench.me == 0)
         fprintf(stderr, "weft bench coll: data arrived wrong; the rows say which\n");
     if (weft_finalize(b->bench.job))
-        return give_up(b);
+        return coll_give_up(b);
     return b->wrong || b->refused ? EXIT_FAULT : EXIT_GOOD;
 }
 
-static int run_job(const struct coll_options *options)
+static int run_coll_job(const struct coll_options *options)
 {
     struct bench_options plain;
     struct coll_bench b = {.options = options, .cuda = options->target == TARGET_CUDA};
     if (open_bench(&b, &plain))
-        return give_up(&b);
-    if (!fits_job(&b)) {
+        return coll_give_up(&b);
+    if (!has_two_pes(&b)) {
         weft_finalize(b.bench.job);
         return EXIT_USAGE;
     }
@@ -512,9 +512,9 @@ static int run_job(const struct coll_options *options)
 
 int bench_coll(int argc, char **argv)
 {
-    struct coll_options options = parse_options(argc, argv);
+    struct coll_options options = coll_options_of(argc, argv);
     if (!bench_in_job())
-        return start_job(&options, argc, argv);
+        return start_coll_job(&options, argc, argv);
     choose_target(&options);
-    return run_job(&options);
+    return run_coll_job(&options);
 }

@@ -44,7 +44,7 @@ enum {
     KEY_METHODS,
 };
 
-static const struct argp_option option_list[] = {
+static const struct argp_option file_option_list[] = {
     {"file", KEY_FILE, "PATH", 0,
      "a file or block device to read (a file of --size bytes is made in this folder, and removed)",
      0},
@@ -128,7 +128,7 @@ static bool are_methods(const char *list)
     return true;
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_file(int key, char *argument, struct argp_state *state)
 {
     struct file_options *options = state->input;
     switch (key) {
@@ -191,11 +191,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
-static struct file_options parse_options(int argc, char **argv)
+static struct file_options file_options_of(int argc, char **argv)
 {
     static const struct argp argp = {
-        .options = option_list,
-        .parser = parse,
+        .options = file_option_list,
+        .parser = parse_file,
         .doc = "Measure reading a file into memory, in GB/s, by weft_file_read() and beside it by "
                "plain read and "
                "copy, by fio, and by cuFile in its compatibility mode, where those are here. fio "
@@ -312,7 +312,7 @@ static weft_status find_bytes(const char *path, weft_job *job, uint64_t *bytes)
 }
 
 /* By what Weft moves it, GPU memory too, once there is some. */
-static weft_status look(const char *path, weft_job *job, weft_file_info *info)
+static weft_status examine_file(const char *path, weft_job *job, weft_file_info *info)
 {
     weft_file *file;
     *info = (weft_file_info){.size = sizeof *info};
@@ -324,7 +324,7 @@ static weft_status look(const char *path, weft_job *job, weft_file_info *info)
     return status;
 }
 
-static void print_head(const struct file_options *options, const weft_file_info *info)
+static void print_file_head(const struct file_options *options, const weft_file_info *info)
 {
     printf("%s, %s on %s; weft by %s%s%s\n", options->write ? "write" : "read", info->file_system,
            info->store, info->backend, info->reason[0] ? ": " : "", info->reason);
@@ -341,7 +341,7 @@ static void print_head(const struct file_options *options, const weft_file_info 
     printf(" %9s\n", "weft/fio");
 }
 
-static int give_up(void)
+static int file_give_up(void)
 {
     fprintf(stderr, "weft bench: %s\n", weft_last_error());
     return EXIT_FAULT;
@@ -387,7 +387,7 @@ static int run_points(const struct file_options *options, struct file_point *poi
                 if (!several)
                     one_point(options, point, why);
                 else if (file_several_point(several, options, point, why))
-                    return give_up();
+                    return file_give_up();
             }
     for (int m = 0; m < FILE_METHODS; m++)
         if (why[m][0])
@@ -395,7 +395,7 @@ static int run_points(const struct file_options *options, struct file_point *poi
     return why[0][0] ? EXIT_FAULT : EXIT_GOOD;
 }
 
-static uint64_t largest(const uint64_t *values, int n)
+static uint64_t largest_of(const uint64_t *values, int n)
 {
     uint64_t most = 0;
     for (int i = 0; i < n; i++)
@@ -407,13 +407,13 @@ static uint64_t largest(const uint64_t *values, int n)
 static size_t most_memory(const struct file_options *options)
 {
     uint64_t window = options->window ? options->window
-                                      : largest(options->blocks, options->n_blocks) *
-                                            largest(options->depths, options->n_depths);
-    return window * largest(options->threads, options->n_threads);
+                                      : largest_of(options->blocks, options->n_blocks) *
+                                            largest_of(options->depths, options->n_depths);
+    return window * largest_of(options->threads, options->n_threads);
 }
 
 /* By all PEs of the job alike. */
-static int run_all(const struct file_options *options, struct file_point *point)
+static int run_all_points(const struct file_options *options, struct file_point *point)
 {
     uint64_t bytes = options->bytes;
     struct file_several *several = NULL;
@@ -422,17 +422,17 @@ static int run_all(const struct file_options *options, struct file_point *point)
     if (find_bytes(point->path, point->job, &bytes) ||
         weft_alloc(point->job, options->gpu ? WEFT_GPU : WEFT_HOST, most_memory(options), 1 << 20,
                    WEFT_ALLOC_ZERO, &memory) ||
-        look(point->path, point->job, &info))
-        return give_up();
+        examine_file(point->path, point->job, &info))
+        return file_give_up();
     point->memory = memory;
     memcpy(point->file_system, info.file_system, sizeof point->file_system);
     if (options->folders && file_several_open(options, point->job, &info, &several))
-        return give_up();
+        return file_give_up();
     if (!options->json && !several)
-        print_head(options, &info);
+        print_file_head(options, &info);
     int code = run_points(options, point, bytes, several);
     file_several_close(several);
-    return weft_free(point->job, memory) ? give_up() : code;
+    return weft_free(point->job, memory) ? file_give_up() : code;
 }
 
 /* path: NULL: a file is made, in this PE's folder. */
@@ -448,7 +448,7 @@ static int run_file(const struct file_options *options, struct file_point *point
             return EXIT_FAULT;
         point->path = made;
     }
-    int code = run_all(options, point);
+    int code = run_all_points(options, point);
     if (fd >= 0) {
         point->path = NULL;
         close(fd);
@@ -456,7 +456,7 @@ static int run_file(const struct file_options *options, struct file_point *point
     return code;
 }
 
-static int run_job(const struct file_options *options)
+static int run_file_job(const struct file_options *options)
 {
     weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
     struct file_point point = {.path = options->path,
@@ -464,12 +464,14 @@ static int run_job(const struct file_options *options)
                                .write = options->write,
                                .gpu = options->gpu};
     if (weft_init(&point.job, &attr))
-        return give_up();
+        return file_give_up();
     int pes = weft_n_pes(point.job);
     if (pes == options->pes) {
         int code = run_file(options, &point);
         /* Without the others' part there is no end in which all take part. */
-        return code == EXIT_FAULT && pes > 1 ? code : weft_finalize(point.job) ? give_up() : code;
+        return code == EXIT_FAULT && pes > 1 ? code
+               : weft_finalize(point.job)    ? file_give_up()
+                                             : code;
     }
     if (weft_my_pe(point.job) == 0)
         fprintf(
@@ -487,12 +489,12 @@ int bench_file(int argc, char **argv)
     if (!names)
         abort();
     memcpy(names, argv, (size_t)argc * sizeof *names);
-    struct file_options options = parse_options(argc, argv);
+    struct file_options options = file_options_of(argc, argv);
     if (!options.path && !options.bytes)
         options.bytes = (uint64_t)1 << 30;
     int code = options.folders && !bench_in_job()
                    ? bench_start_pes(options.pes, false, "file", argc, names)
-                   : run_job(&options);
+                   : run_file_job(&options);
     free(names);
     return code;
 }

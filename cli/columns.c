@@ -104,7 +104,7 @@ void columns_print_list(FILE *to, const char *name, const char *list)
     fputc('\n', to);
 }
 
-static const char *show(int64_t milli, char *buffer, size_t size)
+static const char *show_milli(int64_t milli, char *buffer, size_t size)
 {
     if (milli <= 0)
         snprintf(buffer, size, "?");
@@ -119,10 +119,10 @@ static const char *show(int64_t milli, char *buffer, size_t size)
 
 const char *show_gbps(int64_t mbps, char *buffer, size_t size)
 {
-    return show(mbps, buffer, size);
+    return show_milli(mbps, buffer, size);
 }
 
 const char *show_us(int64_t ns, char *buffer, size_t size)
 {
-    return show(ns, buffer, size);
+    return show_milli(ns, buffer, size);
 }

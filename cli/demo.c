@@ -28,7 +28,7 @@ struct options {
     const char *called; /* in a PE of the job: how the command was called; else NULL */
 };
 
-static const struct argp_option option_list[] = {
+static const struct argp_option demo_option_list[] = {
     {"image", KEY_IMAGE, "FILE", 0, "picture to mend, PNG (a woven one of our own)", 0},
     {"pes", 'n', "N", 0,
      "PEs of the job (one a GPU, at least 2, at most 8; without GPUs one a CPU, at most 4)", 0},
@@ -40,7 +40,7 @@ static const struct argp_option option_list[] = {
     {0},
 };
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_demo(int key, char *argument, struct argp_state *state)
 {
     struct options *options = state->input;
     char *end;
@@ -82,7 +82,7 @@ static int usable_cpus(void)
 }
 
 /* The other PEs would wait for one that fails: the job ends with it. */
-static int give_up(const struct demo *demo)
+static int demo_give_up(const struct demo *demo)
 {
     fprintf(stderr, "weft demo: PE %d: %s\n", demo->bench.job ? demo->bench.me : -1,
             weft_last_error());
@@ -107,19 +107,19 @@ static int be_a_pe(const struct options *options)
     weft_status status = bench_open(&demo.bench, &demo.bench_options);
     demo.bench_options.target = TARGET_HOST;
     if (status || bench_prepare(&demo.bench))
-        return give_up(&demo);
+        return demo_give_up(&demo);
     bool tells = demo.bench.me == 0 && !options->json;
 
     if (demo_prove(&demo) || demo_measure(&demo))
-        return give_up(&demo);
+        return demo_give_up(&demo);
     if (tells)
         demo_tell_paths(&demo);
     if (demo_gpu(&demo))
-        return give_up(&demo);
+        return demo_give_up(&demo);
     if (tells)
         demo_tell_gpu(&demo);
     if (demo_picture(&demo))
-        return give_up(&demo);
+        return demo_give_up(&demo);
     if (tells) {
         demo_tell_picture(&demo);
         demo_tell_summary(&demo, cpus, options->called);
@@ -128,7 +128,7 @@ static int be_a_pe(const struct options *options)
     }
     double good = demo.bench.me == 0 ? demo_good(&demo) : 1;
     if (bench_combine(&demo.bench, WEFT_MIN, &good) || bench_close(&demo.bench))
-        return give_up(&demo);
+        return demo_give_up(&demo);
     return good != 0 ? EXIT_GOOD : EXIT_FAULT;
 }
 
@@ -193,7 +193,7 @@ static int pes_for(int gpus)
 }
 
 /* `weft run -n N weft demo --in-job ...` */
-static int run_job(const struct options *options, const char *self, const char *links)
+static int run_demo_job(const struct options *options, const char *self, const char *links)
 {
     char pes[16], gpus[16];
     char *args[24] = {"weft run",   "-n",
@@ -214,7 +214,7 @@ static int run_job(const struct options *options, const char *self, const char *
     return cmd_run(n, args);
 }
 
-static int start_job(struct options *options)
+static int start_demo_job(struct options *options)
 {
     static char self[4096];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -240,7 +240,7 @@ static int start_job(struct options *options)
         fprintf(stderr, "weft demo: no memory for what was found of the GPUs\n");
         return EXIT_FAULT;
     }
-    int status = run_job(options, self, text);
+    int status = run_demo_job(options, self, text);
     free(text);
     return status == EXIT_GOOD && !good ? EXIT_FAULT : status;
 }
@@ -248,13 +248,13 @@ static int start_job(struct options *options)
 int cmd_demo(int argc, char **argv)
 {
     static const struct argp argp = {
-        .options = option_list,
-        .parser = parse,
+        .options = demo_option_list,
+        .parser = parse_demo,
         .doc =
             "Show on this machine what Weft does: start a job, prove that its PEs reach each "
             "other's memory, measure it beside memcpy, and mend a picture together; on GPUs where "
             "there are some. Exit status 1 when anything was wrong."};
     struct options options = {.output = "weft-demo"};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    return options.called ? be_a_pe(&options) : start_job(&options);
+    return options.called ? be_a_pe(&options) : start_demo_job(&options);
 }

@@ -25,7 +25,7 @@ static json_t *gpu_json(const struct machine_gpu *gpu)
 }
 
 /* One pair with its best way, as far as it was measured. */
-static json_t *pair_json(const struct machine *machine, const char *a, const char *b)
+static json_t *link_json(const struct machine *machine, const char *a, const char *b)
 {
     struct endpoint from, to;
     struct routes routes = {.n = 0};
@@ -52,13 +52,13 @@ static json_t *pairs_json(const struct machine *machine)
             snprintf(a, sizeof a, "gpu%" PRId64, number_or(machine->gpus[i].index, -1));
             snprintf(b, sizeof b, "gpu%" PRId64, number_or(machine->gpus[k].index, -1));
             if (i < k)
-                json_array_append_new(list, pair_json(machine, a, b));
+                json_array_append_new(list, link_json(machine, a, b));
         }
     return list;
 }
 
 /* Proves and measures. The sentence why GPUs cannot be used, else NULL. */
-static const char *measure(struct machine *machine)
+static const char *measure_links(struct machine *machine)
 {
     struct probe *probe;
     if (machine->n_gpus == 0)
@@ -77,7 +77,7 @@ static void find_and_write(int to)
     struct machine *machine = machine_read_live(&(struct machine_source){.root = "", .gpus = true});
     char cpu[128];
     snprintf(cpu, sizeof cpu, "%s", text_or(machine->system.cpu_model, "CPU of unknown model"));
-    const char *why = measure(machine);
+    const char *why = measure_links(machine);
     json_t *gpus = json_array();
     for (size_t i = 0; i < machine->n_gpus; i++)
         json_array_append_new(gpus, gpu_json(&machine->gpus[i]));
@@ -134,8 +134,8 @@ bool demo_links_good(const json_t *links)
 }
 
 /* "389 GB/s"; "-" when it was not measured. */
-static const char *figure(const json_t *pair, const char *key, const char *unit, char *text,
-                          size_t bytes)
+static const char *text_of_figure(const json_t *pair, const char *key, const char *unit, char *text,
+                                  size_t bytes)
 {
     double value = json_number_value(json_object_get(pair, key));
     snprintf(text, bytes, value > 0 ? (value < 10 ? "%.2f %s" : "%.0f %s") : "-", value, unit);
@@ -149,9 +149,9 @@ static void tell_pair(const json_t *pair)
            json_string_value(json_object_get(pair, "from")),
            json_string_value(json_object_get(pair, "to")),
            json_string_value(json_object_get(pair, "way")),
-           figure(pair, "expected_gbytes_per_s", "GB/s", expected, sizeof expected),
-           figure(pair, "measured_gbytes_per_s", "GB/s", measured, sizeof measured),
-           figure(pair, "us", "us", us, sizeof us),
+           text_of_figure(pair, "expected_gbytes_per_s", "GB/s", expected, sizeof expected),
+           text_of_figure(pair, "measured_gbytes_per_s", "GB/s", measured, sizeof measured),
+           text_of_figure(pair, "us", "us", us, sizeof us),
            json_string_value(json_object_get(pair, "proof")));
     const char *proof = json_string_value(json_object_get(pair, "proof"));
     if (strcmp(proof, "proven") != 0)

@@ -33,8 +33,8 @@ weft_status demo_prove(struct demo *demo)
     return status;
 }
 
-static weft_status measure(struct demo *demo, const char *name, size_t bytes,
-                           struct bench_point *point)
+static weft_status measure_path(struct demo *demo, const char *name, size_t bytes,
+                                struct bench_point *point)
 {
     struct bench_case c;
     const struct bench_entry *entry = bench_find(name, demo->bench.options);
@@ -49,15 +49,15 @@ static weft_status measure(struct demo *demo, const char *name, size_t bytes,
     return status ? status : bench_case_close(&demo->bench, &c);
 }
 
-static weft_status measure_pair(struct demo *demo, int from, int to)
+static weft_status measure_pair_of_pes(struct demo *demo, int from, int to)
 {
     struct demo_pair *pair = &demo->pairs[demo->n_pairs++];
     struct bench_point latency, put;
     demo->bench.from = from;
     demo->bench.to = to;
-    weft_status status = measure(demo, "latency", 8, &latency);
+    weft_status status = measure_path(demo, "latency", 8, &latency);
     if (!status)
-        status = measure(demo, "put", 1 << 20, &put);
+        status = measure_path(demo, "put", 1 << 20, &put);
     if (status)
         return status;
     /* The best repetition, not the median: a newcomer's machine is seldom idle. */
@@ -82,6 +82,6 @@ weft_status demo_measure(struct demo *demo)
     weft_status status = WEFT_OK;
     for (int from = 0; !status && from < (all ? n : 1); from++)
         for (int to = from + 1; !status && to < n && demo->n_pairs < DEMO_PAIRS_MAX; to++)
-            status = measure_pair(demo, from, to);
+            status = measure_pair_of_pes(demo, from, to);
     return status;
 }

@@ -191,7 +191,7 @@ void demo_tell_summary(const struct demo *demo, int cpus, const char *weft)
 }
 
 /* null when it was not measured, or is a figure of a stand-in. */
-static json_t *figure(double value)
+static json_t *json_of_figure(double value)
 {
     return value > 0 ? json_real(value) : json_null();
 }
@@ -226,11 +226,12 @@ static json_t *gpu_pairs_as_json(const struct demo *demo)
     for (int i = 0; i < demo->n_gpu_pairs; i++) {
         const struct demo_gpu_pair *pair = &demo->gpu_pairs[i];
         json_array_append_new(
-            list, json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:b}", "from", pair->from, "to",
-                            pair->to, "host_us", figure(pair->host_us), "host_gbytes_per_s",
-                            figure(pair->host_gbps), "kernel_us",
-                            figure(demo->cuda ? pair->kernel_us : 0), "kernel_gbytes_per_s",
-                            figure(demo->cuda ? pair->kernel_gbps : 0), "right", pair->right));
+            list,
+            json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:b}", "from", pair->from, "to", pair->to,
+                      "host_us", json_of_figure(pair->host_us), "host_gbytes_per_s",
+                      json_of_figure(pair->host_gbps), "kernel_us",
+                      json_of_figure(demo->cuda ? pair->kernel_us : 0), "kernel_gbytes_per_s",
+                      json_of_figure(demo->cuda ? pair->kernel_gbps : 0), "right", pair->right));
     }
     return list;
 }
@@ -240,8 +241,8 @@ static json_t *kernel_run_as_json(const struct demo *demo, const struct demo_ker
     if (!run->ran)
         return json_null();
     return json_pack("{s:I, s:o, s:f, s:b}", "steps", (json_int_t)run->steps, "seconds",
-                     figure(demo->cuda ? run->seconds : 0), "serial_seconds", run->serial_seconds,
-                     "identical", run->identical);
+                     json_of_figure(demo->cuda ? run->seconds : 0), "serial_seconds",
+                     run->serial_seconds, "identical", run->identical);
 }
 
 /* What was found of the GPUs before the job, and in it. */

@@ -33,7 +33,7 @@ enum {
 static const uint64_t limit_usual_ns = UINT64_C(120000000000);
 
 /* The lists say themselves what is wrong with them. */
-static error_t take_hosts(bool good)
+static error_t take_doctor_hosts(bool good)
 {
     if (!good)
         exit(EXIT_USAGE);
@@ -46,11 +46,11 @@ static error_t parse_reach(int key, char *argument, struct argp_state *state,
 {
     switch (key) {
     case KEY_HOSTS:
-        return take_hosts(run_parse_hosts(&a->reach, argument));
+        return take_doctor_hosts(run_parse_hosts(&a->reach, argument));
     case KEY_HOSTFILE:
-        return take_hosts(run_parse_hostfile(&a->reach, argument));
+        return take_doctor_hosts(run_parse_hostfile(&a->reach, argument));
     case KEY_ALLOCATION:
-        return take_hosts(doctor_take_allocation(&a->reach));
+        return take_doctor_hosts(doctor_take_allocation(&a->reach));
     case KEY_JOB:
         a->job = true;
         return 0;
@@ -77,7 +77,7 @@ static error_t parse_reach(int key, char *argument, struct argp_state *state,
     }
 }
 
-static error_t parse_end(struct argp_state *state, const struct doctor_options *a)
+static error_t check_doctor_options(struct argp_state *state, const struct doctor_options *a)
 {
     bool several = a->reach.host_count > 0 || a->job;
     if (several && (a->machine.file || a->machine.what_if || a->expect))
@@ -92,7 +92,7 @@ static error_t parse_end(struct argp_state *state, const struct doctor_options *
     return 0;
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_doctor(int key, char *argument, struct argp_state *state)
 {
     struct doctor_options *a = state->input;
     switch (key) {
@@ -112,7 +112,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         a->prometheus = argument ? argument : "-";
         return 0;
     case ARGP_KEY_END:
-        return parse_end(state, a);
+        return check_doctor_options(state, a);
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->machine;
         return 0;
@@ -124,7 +124,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-static const struct argp_option options[] = {
+static const struct argp_option doctor_option_list[] = {
     {"quick", 'q', NULL, 0, "measure nothing", 0},
     {"all", 'a', NULL, 0, "print every place of a finding, not the first few", 0},
     {"against", KEY_AGAINST, "FILE", 0,
@@ -171,7 +171,7 @@ static const char *status_of(const struct doctor_check *check)
 static const char *const weight_words[] = {"off", "degraded", "unknown", "note"};
 
 /* Findings of one reason are told once, with the first places. */
-static void print_group(const struct diagnosis *d, const struct doctor_check *check, int first,
+static void print_check(const struct diagnosis *d, const struct doctor_check *check, int first,
                         int all)
 {
     const struct finding *f = &d->findings.list[first];
@@ -197,7 +197,7 @@ static void print_group(const struct diagnosis *d, const struct doctor_check *ch
                   unknown ? "" : r->lasts, unknown ? "" : "]");
 }
 
-static bool is_first(const struct diagnosis *d, const struct doctor_check *check, int at)
+static bool is_first_of_check(const struct diagnosis *d, const struct doctor_check *check, int at)
 {
     for (int i = check->first; i < at; i++)
         if (d->findings.list[i].reason == d->findings.list[at].reason &&
@@ -206,7 +206,7 @@ static bool is_first(const struct diagnosis *d, const struct doctor_check *check
     return true;
 }
 
-static void print_text(const struct diagnosis *d, const struct machine *machine, int all)
+static void print_diagnosis(const struct diagnosis *d, const struct machine *machine, int all)
 {
     columns_print(stdout, 8, "machine %s", machine->origin);
     for (int c = 0; c < DOCTOR_CHECKS; c++) {
@@ -214,8 +214,8 @@ static void print_text(const struct diagnosis *d, const struct machine *machine,
         printf("%-12s  %s\n", status_of(check), check->title);
         for (int weight = WEIGHT_OFF; weight <= WEIGHT_NOTE; weight++)
             for (int i = check->first; i < check->first + check->n; i++)
-                if ((int)d->findings.list[i].weight == weight && is_first(d, check, i))
-                    print_group(d, check, i, all);
+                if ((int)d->findings.list[i].weight == weight && is_first_of_check(d, check, i))
+                    print_check(d, check, i, all);
     }
     printf("%d fault%s, %d not verified\n", d->faults, d->faults == 1 ? "" : "s", d->unknown);
 }
@@ -271,7 +271,7 @@ static int print_machine(const struct machine *machine, const struct diagnosis *
         }
         json_print(root);
     } else {
-        print_text(d, machine, a->all || columns_are_full());
+        print_diagnosis(d, machine, a->all || columns_are_full());
         if (expected)
             differs = doctor_print_comparison(&seen, expected, a->against);
     }
@@ -294,7 +294,7 @@ static void look_again(struct machine *machine, const struct doctor_options *a, 
 }
 
 /* What needs time: measuring, and counters that may grow meanwhile. */
-static void measure(struct machine *machine, const struct doctor_options *a)
+static void measure_machine(struct machine *machine, const struct doctor_options *a)
 {
     uint64_t began_ns = clock_now_ns();
     if (a->machine.measure && !a->quick)
@@ -312,7 +312,7 @@ static int examine_machine(const struct doctor_options *a, const struct profile 
     struct machine *machine = machine_options_read(&a->machine);
     if (!machine)
         return EXIT_USAGE;
-    measure(machine, a);
+    measure_machine(machine, a);
     int status;
     if (a->expect) {
         status = print_expectation(machine);
@@ -334,7 +334,7 @@ static char *make_report(const struct doctor_options *a)
     struct machine *machine = machine_options_read(&a->machine);
     if (!machine)
         return NULL;
-    measure(machine, a);
+    measure_machine(machine, a);
     doctor_examine(machine, &diagnosis);
     char *report = doctor_node_write(machine, &diagnosis);
     findings_free(&diagnosis.findings);
@@ -351,8 +351,8 @@ static int print_report(const struct doctor_options *a)
     return report ? EXIT_GOOD : EXIT_FAULT;
 }
 
-static int judge(struct cluster *cluster, const struct doctor_options *a,
-                 const struct profile *expected)
+static int judge_cluster(struct cluster *cluster, const struct doctor_options *a,
+                         const struct profile *expected)
 {
     cluster_judge(cluster, expected);
     int status = cluster->deviating || cluster->not_reached ? EXIT_FAULT : EXIT_GOOD;
@@ -369,7 +369,7 @@ static int judge(struct cluster *cluster, const struct doctor_options *a,
 static int examine_hosts(const struct doctor_options *a, const struct profile *expected)
 {
     struct cluster cluster = {.nodes = NULL};
-    return doctor_visit_hosts(a, &cluster) ? judge(&cluster, a, expected) : EXIT_FAULT;
+    return doctor_visit_hosts(a, &cluster) ? judge_cluster(&cluster, a, expected) : EXIT_FAULT;
 }
 
 /* One PE of each node examines it, PE 0 prints. Of PEs on one node PE 0 alone does anything. */
@@ -390,7 +390,7 @@ static int examine_job(struct doctor_job *job, const struct doctor_options *a,
     doctor_leave_job(job, status == WEFT_OK);
     if (status)
         return EXIT_FAULT;
-    return silent ? EXIT_GOOD : judge(&cluster, a, expected);
+    return silent ? EXIT_GOOD : judge_cluster(&cluster, a, expected);
 }
 
 static int answer(const struct doctor_options *a)
@@ -415,8 +415,8 @@ int cmd_doctor(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&machine_options_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        .options = options,
-        .parser = parse,
+        .options = doctor_option_list,
+        .parser = parse_doctor,
         .children = children,
         .doc =
             "Check drivers, limits, GPUs, links, peer access, RDMA and storage at once; nothing "

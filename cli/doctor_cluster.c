@@ -22,12 +22,12 @@ static char *group_names(const struct cluster *cluster, size_t group, size_t *n)
     return text;
 }
 
-static bool is_first(const struct cluster *cluster, size_t i)
+static bool is_first_finding(const struct cluster *cluster, size_t i)
 {
     return cluster->nodes[i].group == i;
 }
 
-static void print_group(const struct cluster *cluster, size_t i)
+static void print_cluster_finding(const struct cluster *cluster, size_t i)
 {
     const struct node *node = &cluster->nodes[i];
     const char *label = !node->reached         ? "NOT REACHED"
@@ -58,8 +58,8 @@ void doctor_print_cluster(const struct cluster *cluster, const char *against)
         for (size_t i = 0; i < cluster->n_nodes; i++) {
             const struct node *node = &cluster->nodes[i];
             bool is_good = node->reached && !node->differs && !node->n_faults;
-            if (is_first(cluster, i) && is_good == (bool)good)
-                print_group(cluster, i);
+            if (is_first_finding(cluster, i) && is_good == (bool)good)
+                print_cluster_finding(cluster, i);
         }
     printf("%zu alike, %zu deviate%s, %zu not reached\n", cluster->as_expected, cluster->deviating,
            cluster->deviating == 1 ? "s" : "", cluster->not_reached);

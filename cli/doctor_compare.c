@@ -6,8 +6,8 @@
 
 #include "columns.h"
 
-static int count(const struct profile *seen, const struct profile *expected,
-                 enum profile_match match)
+static int count_facts(const struct profile *seen, const struct profile *expected,
+                       enum profile_match match)
 {
     int n = 0;
     for (int id = 0; id < PROFILE_COUNT; id++)
@@ -17,15 +17,15 @@ static int count(const struct profile *seen, const struct profile *expected,
 
 int doctor_count_differences(const struct profile *seen, const struct profile *expected)
 {
-    return count(seen, expected, PROFILE_DIFFERS);
+    return count_facts(seen, expected, PROFILE_DIFFERS);
 }
 
 int doctor_print_comparison(const struct profile *seen, const struct profile *expected,
                             const char *name)
 {
     char value[PROFILE_TEXT + 8], wanted[PROFILE_TEXT + 8];
-    int differs = count(seen, expected, PROFILE_DIFFERS), judged = 0;
-    int not_seen = count(seen, expected, PROFILE_NOT_SEEN);
+    int differs = count_facts(seen, expected, PROFILE_DIFFERS), judged = 0;
+    int not_seen = count_facts(seen, expected, PROFILE_NOT_SEEN);
     for (int id = 0; id < PROFILE_COUNT; id++)
         judged += expected->facts[id].known;
     columns_print(stdout, 14, "%-12s  against %s: %d of %d facts differ, %d not seen",
@@ -77,6 +77,6 @@ json_t *doctor_json_comparison(const struct profile *seen, const struct profile 
         json_array_append_new(list, one);
     }
     return json_pack("{s:s, s:i, s:i, s:o}", "expected_by", name, "differs",
-                     count(seen, expected, PROFILE_DIFFERS), "not_seen",
-                     count(seen, expected, PROFILE_NOT_SEEN), "differences", list);
+                     count_facts(seen, expected, PROFILE_DIFFERS), "not_seen",
+                     count_facts(seen, expected, PROFILE_NOT_SEEN), "differences", list);
 }

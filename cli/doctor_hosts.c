@@ -39,7 +39,7 @@ struct visit {
 
 /* --- one visit -------------------------------------------------------------------------------- */
 
-static void become_shell(char **words, int out, int err)
+static void exec_shell(char **words, int out, int err)
 {
     sigset_t none;
     setpgid(0, 0);
@@ -71,7 +71,7 @@ static bool start_process(struct visit *visit, char **words)
     }
     visit->pid = fork();
     if (visit->pid == 0)
-        become_shell(words, ends[OUT][1], ends[ERR][1]);
+        exec_shell(words, ends[OUT][1], ends[ERR][1]);
     for (int i = 0; i < 2; i++) {
         close(ends[i][1]);
         visit->fds[i] = ends[i][0];

@@ -46,7 +46,7 @@ void doctor_leave_job(struct doctor_job *job, bool clean)
 }
 
 /* Every PE's text behind each other, each padded to *bytes. */
-static weft_status gather(struct boot *boot, const char *mine, char **all, size_t *bytes)
+static weft_status gather_documents(struct boot *boot, const char *mine, char **all, size_t *bytes)
 {
     size_t own = strlen(mine) + 1, *lengths = calloc((size_t)boot->npes, sizeof *lengths);
     weft_status status = lengths ? boot->ops->allgather(boot, &own, lengths, sizeof own)
@@ -74,7 +74,7 @@ weft_status doctor_gather_job(struct doctor_job *job, const char *report, struct
     struct boot *boot = job->boot;
     char *all = NULL;
     size_t bytes = 0;
-    weft_status status = gather(boot, report ? report : "", &all, &bytes);
+    weft_status status = gather_documents(boot, report ? report : "", &all, &bytes);
     cluster->nodes = status || job->silent ? NULL : calloc(job->n_nodes, sizeof *cluster->nodes);
     for (int pe = 0; cluster->nodes && pe < boot->npes; pe++) {
         struct node *node = &cluster->nodes[boot->node_of[pe]];

@@ -24,7 +24,7 @@ struct metrics {
 
 /* --- the format ------------------------------------------------------------------------------- */
 
-static void begin(struct metrics *m, const char *name, const char *type, const char *help)
+static void begin_metric(struct metrics *m, const char *name, const char *type, const char *help)
 {
     m->name = name;
     m->type = type;
@@ -71,13 +71,14 @@ static const char *digits(int64_t number, char text[24])
 
 static void put_checks(struct metrics *m, const struct diagnosis *d, int differs)
 {
-    begin(m, "weft_doctor_faults", "gauge", "Faults that a check of weft doctor found.");
+    begin_metric(m, "weft_doctor_faults", "gauge", "Faults that a check of weft doctor found.");
     for (int i = 0; i < DOCTOR_CHECKS; i++)
         sample(m, d->checks[i].faults, "check", d->checks[i].name, NULL);
-    begin(m, "weft_doctor_not_seen", "gauge", "Observations that a check could not make.");
+    begin_metric(m, "weft_doctor_not_seen", "gauge", "Observations that a check could not make.");
     for (int i = 0; i < DOCTOR_CHECKS; i++)
         sample(m, d->checks[i].unknown, "check", d->checks[i].name, NULL);
-    begin(m, "weft_doctor_differences", "gauge", "Facts that are not as expected (--against).");
+    begin_metric(m, "weft_doctor_differences", "gauge",
+                 "Facts that are not as expected (--against).");
     if (differs >= 0)
         sample(m, differs, NULL);
 }
@@ -89,8 +90,8 @@ static bool same_labels(const struct finding *a, const struct finding *b)
 
 static void put_findings(struct metrics *m, const struct findings *findings)
 {
-    begin(m, "weft_doctor_findings", "gauge",
-          "Findings by reason code, weight (off, slow, unknown, note) and place.");
+    begin_metric(m, "weft_doctor_findings", "gauge",
+                 "Findings by reason code, weight (off, slow, unknown, note) and place.");
     for (int i = 0; i < findings->n; i++) {
         const struct finding *f = &findings->list[i];
         int same = 0, before = 0;
@@ -108,10 +109,10 @@ static void put_info(struct metrics *m, const struct machine *machine)
 {
     const struct machine_driver *d = &machine->drivers;
     char index[24];
-    begin(m, "weft_machine_info", "gauge", "Versions; the value is 1.");
+    begin_metric(m, "weft_machine_info", "gauge", "Versions; the value is 1.");
     sample(m, 1.0, "kernel", text_or(machine->system.kernel, ""), "driver", text_or(d->driver, ""),
            "module", text_or(d->nvidia_module, ""), "weft", weft_version(), NULL);
-    begin(m, "weft_gpu_info", "gauge", "Model and place of a GPU; the value is 1.");
+    begin_metric(m, "weft_gpu_info", "gauge", "Model and place of a GPU; the value is 1.");
     for (size_t i = 0; i < machine->n_gpus; i++)
         sample(m, 1.0, "gpu", digits(number_or(machine->gpus[i].index, (int64_t)i), index), "model",
                text_or(machine->gpus[i].name, ""), "uuid", text_or(machine->gpus[i].uuid, ""),
@@ -123,7 +124,7 @@ static void put_gpu(struct metrics *m, const struct machine *machine, const char
                     const char *type, const char *help, size_t offset)
 {
     char index[24];
-    begin(m, name, type, help);
+    begin_metric(m, name, type, help);
     for (size_t i = 0; i < machine->n_gpus; i++) {
         const char *gpu = (const char *)&machine->gpus[i];
         const struct machine_number *number = (const struct machine_number *)(gpu + offset);
@@ -161,8 +162,9 @@ static void put_gpus(struct metrics *m, const struct machine *machine)
 static void put_pci(struct metrics *m, const struct machine *machine)
 {
     for (int block = 0; block < 2; block++) {
-        begin(m, block ? "weft_pci_uncorrected_errors_total" : "weft_pci_corrected_errors_total",
-              "counter", block ? "AER errors that were not corrected." : "AER errors corrected.");
+        begin_metric(
+            m, block ? "weft_pci_uncorrected_errors_total" : "weft_pci_corrected_errors_total",
+            "counter", block ? "AER errors that were not corrected." : "AER errors corrected.");
         for (size_t i = 0; i < machine->n_pci; i++) {
             const struct machine_pci *pci = &machine->pci[i];
             struct machine_number count = block ? pci->aer_uncorrectable : pci->aer_correctable;
@@ -202,7 +204,7 @@ static void put_links(struct metrics *m, const struct machine *machine)
             {"weft_link_line_rate_bytes_per_second", "gauge",
              "Line rate of a link, one direction."},
             {"weft_link_errors_total", "counter", "Errors of a link by kind."}};
-        begin(m, blocks[block][0], blocks[block][1], blocks[block][2]);
+        begin_metric(m, blocks[block][0], blocks[block][1], blocks[block][2]);
         for (size_t i = 0; i < machine->n_links; i++) {
             const struct machine_link *link = &machine->links[i];
             digits(number_or(link->gpu, -1), gpu);
@@ -229,7 +231,7 @@ static void put_ports(struct metrics *m, const struct machine *machine)
             {"weft_nic_port_link_downed_total", "counter", "How often the link went down."},
             {"weft_nic_port_retransmits_total", "counter",
              "Sequence errors and time-outs of acknowledgements of RDMA."}};
-        begin(m, blocks[block][0], blocks[block][1], blocks[block][2]);
+        begin_metric(m, blocks[block][0], blocks[block][1], blocks[block][2]);
         for (size_t i = 0; i < machine->n_ports; i++) {
             const struct machine_port *port = &machine->ports[i];
             const char *nic = text_or(port->nic, "");
@@ -249,15 +251,15 @@ static void put_ports(struct metrics *m, const struct machine *machine)
 
 static void put_pairs(struct metrics *m, const struct machine *machine)
 {
-    begin(m, "weft_pair_write_bytes_per_second", "gauge",
-          "Measured speed of writes from one device to the other.");
+    begin_metric(m, "weft_pair_write_bytes_per_second", "gauge",
+                 "Measured speed of writes from one device to the other.");
     for (size_t i = 0; i < machine->n_measured; i++) {
         const struct machine_measured *pair = &machine->measured[i];
         if (number_or(pair->write_mbps, 0))
             sample(m, (double)pair->write_mbps.value * bytes_per_mbyte, "from",
                    text_or(pair->a, ""), "to", text_or(pair->b, ""), NULL);
     }
-    begin(m, "weft_pair_latency_seconds", "gauge", "Measured latency of 8 bytes, one way.");
+    begin_metric(m, "weft_pair_latency_seconds", "gauge", "Measured latency of 8 bytes, one way.");
     for (size_t i = 0; i < machine->n_measured; i++) {
         const struct machine_measured *pair = &machine->measured[i];
         if (number_or(pair->latency_ns, 0))
@@ -348,7 +350,7 @@ int doctor_write_cluster_metrics(const char *path, const struct cluster *cluster
             {"weft_node_reached", "1: the node gave its report."},
             {"weft_node_differences", "Facts of a node that are not as expected."},
             {"weft_node_faults", "Faults that weft doctor found on a node."}};
-        begin(&m, blocks[block][0], "gauge", blocks[block][1]);
+        begin_metric(&m, blocks[block][0], "gauge", blocks[block][1]);
         for (size_t i = 0; i < cluster->n_nodes; i++) {
             const struct node *node = &cluster->nodes[i];
             const double values[] = {node->reached, node->differs, (double)node->n_faults};

@@ -13,7 +13,7 @@
 
 #include <weft.h>
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_env(int key, char *argument, struct argp_state *state)
 {
     if (key == 'j') {
         *(int *)state->input = 1;
@@ -38,7 +38,7 @@ static const char *rates_here(void)
     return text;
 }
 
-static void print_json(void)
+static void print_env_json(void)
 {
     json_t *list = json_array();
     for (int i = 0; i < CONFIG_COUNT; i++)
@@ -87,13 +87,13 @@ int cmd_env(int argc, char **argv)
     };
     static const struct argp argp = {
         .options = options,
-        .parser = parse,
+        .parser = parse_env,
         .doc = "List Weft's configuration variables: value, origin and meaning. Exit status 1 "
                "when the environment holds an unknown WEFT_ name or a bad value."};
     int json = 0;
     argp_parse(&argp, argc, argv, 0, NULL, &json);
     if (json)
-        print_json();
+        print_env_json();
     else
         print_table();
     if (config_check()) {

@@ -44,7 +44,7 @@ static void parse_pes(struct argp_state *state, struct arguments *a)
         argp_error(state, "--machine, --what-if and --measure do not go with PEs of a running job");
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_explain(int key, char *argument, struct argp_state *state)
 {
     struct arguments *a = state->input;
     char *end;
@@ -80,7 +80,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-static const struct argp_option options[] = {
+static const struct argp_option explain_option_list[] = {
     {"codes", 'c', "FORMAT", OPTION_ARG_OPTIONAL, "list the reason codes (text, md, man)", 0},
     {"job", 'p', "PID", 0,
      "a running job: the paths of its PEs and the pairs of its GPUs, or two of its PEs", 0},
@@ -91,7 +91,7 @@ static const struct argp_option options[] = {
 
 enum { LABEL = 13 }; /* columns before the text of a line */
 
-static void print_head(const struct verdict *v)
+static void print_verdict(const struct verdict *v)
 {
     char gbps[16], us[16];
     printf("%s -> %s\n", v->a.name, v->b.name);
@@ -166,7 +166,7 @@ static void print_flag(int64_t ns, const struct route *route)
            beside);
 }
 
-static void print_measured(const struct machine *machine, const struct verdict *v)
+static void print_measured_pair(const struct machine *machine, const struct verdict *v)
 {
     const struct machine_measured *m = v->measured, *back = v->measured_back;
     char is[16];
@@ -217,7 +217,7 @@ static bool of_one_cause(const struct finding *a, const struct finding *b)
     return a->reason == b->reason && a->weight == b->weight && strcmp(a->path, b->path) == 0;
 }
 
-static bool is_first(const struct findings *findings, int at)
+static bool is_first_of_reason(const struct findings *findings, int at)
 {
     for (int i = 0; i < at; i++)
         if (of_one_cause(&findings->list[i], &findings->list[at]))
@@ -266,7 +266,7 @@ static void print_findings(const struct verdict *v, enum weight weight, const ch
 {
     bool any = false;
     for (int i = 0; i < v->findings.n; i++) {
-        if (v->findings.list[i].weight != weight || !is_first(&v->findings, i))
+        if (v->findings.list[i].weight != weight || !is_first_of_reason(&v->findings, i))
             continue;
         if (!any)
             printf("\n%s\n", title);
@@ -313,11 +313,11 @@ static void print_file(const weft_file_info *file)
 
 /* file: NULL where neither end is a file of this machine that can be opened, and why not, "" = it
  * is none. */
-static void print_text(const struct machine *machine, const struct verdict *v,
-                       const weft_file_info *file, const char *why)
+static void print_explanation(const struct machine *machine, const struct verdict *v,
+                              const weft_file_info *file, const char *why)
 {
-    print_head(v);
-    print_measured(machine, v);
+    print_verdict(v);
+    print_measured_pair(machine, v);
     if (v->mount)
         columns_print(stdout, LABEL, "  mount      %s, %s on %s", text_or(v->mount->path, "?"),
                       text_or(v->mount->type, "?"), text_or(v->mount->source, "?"));
@@ -345,7 +345,7 @@ static json_t *chosen_json(const struct route *route)
                      route->limit, "usable", answers[route->usable]);
 }
 
-static json_t *measured_json(const struct machine_measured *m)
+static json_t *found_json(const struct machine_measured *m)
 {
     if (!m)
         return json_pack("{s:s}", "unknown", "not measured");
@@ -397,17 +397,17 @@ static json_t *verdict_json(const struct verdict *v, const weft_file_info *file,
     }
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "a", v->a.name, "b",
                      v->b.name, "chosen", chosen_json(v->chosen), "possible",
-                     chosen_json(v->possible), "measured", measured_json(v->measured),
-                     "measured_back", measured_json(v->measured_back), "ladder", ladder_json(v),
-                     "findings", findings, "routes", routes, "file", file_json(file),
-                     "file_refused", *why ? json_string(why) : json_null());
+                     chosen_json(v->possible), "measured", found_json(v->measured), "measured_back",
+                     found_json(v->measured_back), "ladder", ladder_json(v), "findings", findings,
+                     "routes", routes, "file", file_json(file), "file_refused",
+                     *why ? json_string(why) : json_null());
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
 
 /* A GPU and a NIC are tried by the ladder, other pairs by the probe. */
-static weft_status measure_pair(struct machine *machine, const struct probe *probe,
-                                const struct endpoint *x, const struct endpoint *y)
+static weft_status measure_asked_pair(struct machine *machine, const struct probe *probe,
+                                      const struct endpoint *x, const struct endpoint *y)
 {
     const struct endpoint *gpu = x->kind == ENDPOINT_GPU ? x : y, *other = gpu == x ? y : x;
     if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_NIC)
@@ -417,8 +417,8 @@ static weft_status measure_pair(struct machine *machine, const struct probe *pro
     return status ? status : machine_measure_pair(machine, interface, y->name, x->name, false);
 }
 
-static void measure(const struct arguments *a, struct machine *machine, const char *x,
-                    const char *y)
+static void measure_ends(const struct arguments *a, struct machine *machine, const char *x,
+                         const char *y)
 {
     struct probe *probe = NULL;
     struct endpoint from, to;
@@ -429,7 +429,8 @@ static void measure(const struct arguments *a, struct machine *machine, const ch
                   (from.kind == ENDPOINT_NIC && to.kind == ENDPOINT_GPU);
     if (a->options.file)
         machine_options_measure(&a->options, machine, 0); /* says why not */
-    else if ((!climbs && probe_open(machine, &probe)) || measure_pair(machine, probe, &from, &to))
+    else if ((!climbs && probe_open(machine, &probe)) ||
+             measure_asked_pair(machine, probe, &from, &to))
         fprintf(stderr, "weft explain: --measure: %s\n", weft_last_error());
     probe_close(probe);
 }
@@ -477,7 +478,7 @@ static int explain_one(const struct arguments *a, struct machine *machine, const
     static struct verdict v;
     int status = EXIT_USAGE;
     char real_x[PATH_MAX], real_y[PATH_MAX];
-    measure(a, machine, x, y);
+    measure_ends(a, machine, x, y);
     x = whole_path(a, x, real_x);
     y = whole_path(a, y, real_y);
     weft_file_info info;
@@ -492,7 +493,7 @@ static int explain_one(const struct arguments *a, struct machine *machine, const
         else if (a->options.json)
             json_print(verdict_json(&v, file, why));
         else
-            print_text(machine, &v, file, why);
+            print_explanation(machine, &v, file, why);
     }
     verdict_free(&v);
     return status;
@@ -564,8 +565,8 @@ int cmd_explain(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&machine_options_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        .options = options,
-        .parser = parse,
+        .options = explain_option_list,
+        .parser = parse_explain,
         .children = children,
         .args_doc = "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES]",
         .doc = "Explain the path between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "

@@ -13,7 +13,7 @@
 
 enum { HANG = 4 }; /* columns before what goes on */
 
-static int unknown(const char *what, const char *value, const char *remedy)
+static int refuse_value(const char *what, const char *value, const char *remedy)
 {
     fprintf(stderr, "weft explain coll: %s \"%s\"; %s\n", what, value, remedy);
     return EXIT_USAGE;
@@ -26,7 +26,7 @@ static int unknown_operation(const char *name)
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", tool_coll_operation(i));
     }
-    return unknown("no operation", name, list);
+    return refuse_value("no operation", name, list);
 }
 
 static void print_ways(const struct tool_coll_answer *a)
@@ -130,9 +130,9 @@ int explain_coll(int n, char **arguments)
     }
     long members = n == 3 ? strtol(arguments[2], &end, 10) : 8;
     if (!config_parse_size(arguments[1], &bytes) || !bytes || bytes > (uint64_t)1 << 45)
-        return unknown("the size is", arguments[1], "it is bytes, such as 8, 64K or 1.5G");
+        return refuse_value("the size is", arguments[1], "it is bytes, such as 8, 64K or 1.5G");
     if (*end || members < 1 || members > TOOL_COLL_MEMBERS)
-        return unknown("the number of PEs is", arguments[2], "1 to 64 can be served");
+        return refuse_value("the number of PEs is", arguments[2], "1 to 64 can be served");
     if (!tool_coll_way(arguments[0], bytes, (int)members, &answer))
         return unknown_operation(arguments[0]);
     print(&answer, bytes, (int)members);

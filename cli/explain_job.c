@@ -15,7 +15,6 @@
 
 enum { LABEL = 12, PAIRS_SHOWN = 6 };
 
-static const char *const kind_names[CHOICES_KINDS] = {"host", "gpu"};
 static const char *const proof_texts[] = {[CHOICE_UNUSED] = "not in use",
                                           [CHOICE_NOT_PROVEN] = "not tested",
                                           [CHOICE_PROVEN] = "tested",
@@ -45,7 +44,7 @@ static bool is_alike(const struct row *row, const struct row *other)
            strcmp(row->why, other->why) == 0;
 }
 
-static void add_pair(struct summary *summary, const struct row *made, int from, int to)
+static void count_pair(struct summary *summary, const struct row *made, int from, int to)
 {
     struct row *row = summary->rows;
     while (row && !is_alike(row, made))
@@ -80,7 +79,7 @@ static void take(void *argument, const struct choices *one)
         snprintf(made.path, sizeof made.path, "%s", choice->taken ? choice->paths[0].name : "none");
         snprintf(made.why, sizeof made.why, "%s", choice->taken ? choice->paths[0].why : "");
         summary->off |= choice->proof == CHOICE_FAILED || !choice->taken;
-        add_pair(summary, &made, one->from, one->to);
+        count_pair(summary, &made, one->from, one->to);
     }
 }
 
@@ -106,8 +105,8 @@ static void print_rows(const struct summary *summary)
     char pairs[256];
     for (const struct row *row = summary->rows; row; row = row->next) {
         name_pairs(summary, row, pairs, sizeof pairs);
-        columns_print(stdout, LABEL, "  %-9s %s: %s, %s%s%s", kind_names[row->kind], row->path,
-                      pairs, proof_texts[row->proof], row->why[0] ? "; " : "", row->why);
+        columns_print(stdout, LABEL, "  %-9s %s: %s, %s%s%s", explain_kind_names[row->kind],
+                      row->path, pairs, proof_texts[row->proof], row->why[0] ? "; " : "", row->why);
     }
 }
 
@@ -118,8 +117,8 @@ static json_t *rows_json(const struct summary *summary)
     for (const struct row *row = summary->rows; row; row = row->next) {
         name_pairs(summary, row, pairs, sizeof pairs);
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i, s:s, s:s}", "kind",
-                                              kind_names[row->kind], "path", row->path, "pairs",
-                                              pairs, "count", row->count, "proof",
+                                              explain_kind_names[row->kind], "path", row->path,
+                                              "pairs", pairs, "count", row->count, "proof",
                                               proof_texts[row->proof], "why", row->why));
     }
     return list;

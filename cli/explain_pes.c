@@ -16,7 +16,7 @@
 #include "machine_options.h"
 #include "tool/choices.h"
 
-static const char *const kind_names[CHOICES_KINDS] = {"host", "gpu"};
+const char *const explain_kind_names[CHOICES_KINDS] = {"host", "gpu"};
 
 static const char *proof_name(enum choice_proof proof)
 {
@@ -80,7 +80,7 @@ static void print_choices(const struct choices *one)
     columns_print(stdout, LABEL, "PE %d (pid %d, %s) -> PE %d", one->from, one->pid, one->program,
                   one->to);
     for (int kind = 0; kind < CHOICES_KINDS; kind++)
-        print_choice(kind_names[kind], &one->kinds[kind]);
+        print_choice(explain_kind_names[kind], &one->kinds[kind]);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static json_t *choices_json(const struct choices *one)
 {
     json_t *memories = json_array();
     for (int kind = 0; kind < CHOICES_KINDS; kind++)
-        json_array_append_new(memories, choice_json(kind_names[kind], &one->kinds[kind]));
+        json_array_append_new(memories, choice_json(explain_kind_names[kind], &one->kinds[kind]));
     return json_pack("{s:i, s:i, s:i, s:s, s:o}", "from", one->from, "to", one->to, "pid", one->pid,
                      "program", one->program, "memories", memories);
 }

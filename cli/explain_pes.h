@@ -7,6 +7,11 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "tool/choices.h"
+
+/* Names of the kinds of memory. */
+extern const char *const explain_kind_names[CHOICES_KINDS];
+
 /* "pe3" or "3". */
 bool explain_pe_number(const char *text, int *pe);
 

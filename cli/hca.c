@@ -260,7 +260,7 @@ static void print_device(const json_t *device, const struct options *options)
 
 /* ---------------------------------------------------------------------------------- the command */
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_hca(int key, char *argument, struct argp_state *state)
 {
     struct options *options = state->input;
     char *end;
@@ -294,7 +294,7 @@ int cmd_hca(int argc, char **argv)
     };
     static const struct argp argp = {
         .options = known,
-        .parser = parse,
+        .parser = parse_hca,
         .args_doc = "[PID]",
         .doc =
             "Show the software adapters (WEFT_HCA=soft, or libweft_hca under any program) of this "

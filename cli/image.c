@@ -47,7 +47,7 @@ static weft_status read_samples(const char *path, png_image *png, struct image *
 }
 
 /* The first byte of a file that cannot be read, a folder say, tells why. */
-static weft_status begin(const char *path, FILE *file, png_image *png)
+static weft_status begin_png(const char *path, FILE *file, png_image *png)
 {
     int byte = getc(file);
     if (byte == EOF && ferror(file))
@@ -68,7 +68,7 @@ weft_status image_read(const char *path, struct image *image)
     FILE *file = fopen(path, "rb");
     if (!file)
         return base_fail(WEFT_ERR_SYSTEM, "%s: opening: %s", path, strerror(errno));
-    weft_status status = begin(path, file, &png);
+    weft_status status = begin_png(path, file, &png);
     if (!status)
         status = check_size(path, &png);
     if (!status)

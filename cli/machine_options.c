@@ -25,7 +25,7 @@ static int percentage(const char *text)
     return end == text || *end || number < 1 || number > 100 ? 0 : (int)number;
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_machine(int key, char *argument, struct argp_state *state)
 {
     struct machine_options *options = state->input;
     switch (key) {
@@ -70,7 +70,7 @@ static const struct argp_option options_list[] = {
     {0},
 };
 
-const struct argp machine_options_argp = {.options = options_list, .parser = parse};
+const struct argp machine_options_argp = {.options = options_list, .parser = parse_machine};
 
 /* The option comes before the variable, and that before what a file says. */
 static bool set_threshold(const struct machine_options *options, struct machine *machine)
@@ -205,24 +205,24 @@ json_t *json_us(int64_t ns)
     return json_milli(ns, 10);
 }
 
-static json_t *unknown(const char *why)
+static json_t *unknown_json(const char *why)
 {
     return json_pack("{s:s}", "unknown", why_unknown(why));
 }
 
 json_t *json_fact_number(struct machine_number number)
 {
-    return number.known ? json_integer(number.value) : unknown(number.why);
+    return number.known ? json_integer(number.value) : unknown_json(number.why);
 }
 
 json_t *json_fact_flag(struct machine_number number)
 {
-    return number.known ? json_boolean(number.value) : unknown(number.why);
+    return number.known ? json_boolean(number.value) : unknown_json(number.why);
 }
 
 json_t *json_fact_text(struct machine_text text)
 {
-    return text.value ? json_string(text.value) : unknown(text.why);
+    return text.value ? json_string(text.value) : unknown_json(text.why);
 }
 
 json_t *json_finding(const struct finding *f)

@@ -44,7 +44,7 @@ static void usage(FILE *to)
 
 /* At the end of the process, from wherever it exits: what was printed and did not reach its file,
  * on a full disk for instance, is a failure of the command. */
-static void close_output(void)
+static void flush_stdout(void)
 {
     bool lost = ferror(stdout) != 0;
     if (fclose(stdout) == 0 && !lost)
@@ -60,7 +60,7 @@ static void close_output(void)
 int main(int argc, char **argv)
 {
     argp_err_exit_status = EXIT_USAGE;
-    atexit(close_output);
+    atexit(flush_stdout);
     if (argc < 2) {
         usage(stderr);
         return EXIT_USAGE;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_nvshmem(int key, char *argument, struct argp_state *state)
 {
     if (key == 'j') {
         *(bool *)state->input = true;
@@ -33,7 +33,7 @@ static bool find_prefix(const char *bin, const char *from_bin, char prefix[PATH_
 }
 
 /* In JSON, quotes and backslashes of a path are escaped; other characters stand as they are. */
-static void print_json(const char *prefix)
+static void print_nvshmem_json(const char *prefix)
 {
     fputs("{\"prefix\": \"", stdout);
     for (const char *c = prefix; *c; c++) {
@@ -56,7 +56,7 @@ int cmd_nvshmem(int argc, char **argv)
     };
     static const struct argp argp = {
         .options = options,
-        .parser = parse,
+        .parser = parse_nvshmem,
         .doc = "Print the folder that stands for an installation of NVSHMEM: headers by NVSHMEM's "
                "paths, libraries, CMake package, nvshmem.pc, nvshmrun and nvshmem-info.\v"
                "make NVSHMEM_HOME=$(weft nvshmem)"};
@@ -77,7 +77,7 @@ int cmd_nvshmem(int argc, char **argv)
         return EXIT_FAULT;
     }
     if (json)
-        print_json(prefix);
+        print_nvshmem_json(prefix);
     else
         puts(prefix);
     return EXIT_GOOD;

@@ -42,8 +42,8 @@ static void watch_launcher(struct run *run)
     run_rewatch(run, up->fd, up->unsent ? EPOLLIN | EPOLLOUT : EPOLLIN, RUN_EVENT_LAUNCHER, 0);
 }
 
-static void tell(struct run *run, enum run_host_frame type, int number, const void *payload,
-                 size_t bytes)
+static void send_to_launcher(struct run *run, enum run_host_frame type, int number,
+                             const void *payload, size_t bytes)
 {
     struct run_agent *agent = run->agent;
     if (agent->up_lost)
@@ -70,20 +70,20 @@ static void pass_up(struct run *run, int pe, const struct wire_frame *frame)
     }
     memcpy(text, &relay, sizeof relay);
     memcpy(text + sizeof relay, frame->payload, frame->bytes);
-    tell(run, HOST_RELAY, 0, text, sizeof relay + frame->bytes);
+    send_to_launcher(run, HOST_RELAY, 0, text, sizeof relay + frame->bytes);
     free(text);
 }
 
 void run_agent_exited(struct run *run, int pe)
 {
     int32_t wait_status = run->pes[pe].wait_status;
-    tell(run, HOST_EXITED, run->first + pe, &wait_status, sizeof wait_status);
+    send_to_launcher(run, HOST_EXITED, run->first + pe, &wait_status, sizeof wait_status);
 }
 
 void run_agent_program_ended(struct run *run, int pe)
 {
     if (run->pes[pe].joined)
-        tell(run, HOST_PROGRAM_ENDED, run->first + pe, NULL, 0);
+        send_to_launcher(run, HOST_PROGRAM_ENDED, run->first + pe, NULL, 0);
 }
 
 /* --------------------------------------------------------------------------------- from the PEs */
@@ -166,7 +166,7 @@ void run_agent_serve(struct run *run, int pe)
         return;
     run_close_socket(run, pe);
     if (status == WEFT_ERR_PEER_DEAD) {
-        tell(run, HOST_LOST, run->first + pe, NULL, 0);
+        send_to_launcher(run, HOST_LOST, run->first + pe, NULL, 0);
         return;
     }
     frame = wire_frame_make(FRAME_FAILED, status, why, strlen(why), -1);
@@ -177,7 +177,7 @@ void run_agent_serve(struct run *run, int pe)
 
 /* ---------------------------------------------------------------------------- from the launcher */
 
-static void start(struct run *run)
+static void start_pes(struct run *run)
 {
     struct run_agent *agent = run->agent;
     char *path = NULL;
@@ -192,10 +192,11 @@ static void start(struct run *run)
     for (int pe = 0; pids && pe < run->started; pe++)
         pids[pe] = run->pes[pe].pid;
     if (result) {
-        tell(run, HOST_REFUSED, result, NULL, 0);
+        send_to_launcher(run, HOST_REFUSED, result, NULL, 0);
         run_begin_end(run, -1, WEFT_ERR_BOOT, result, "weft run could not start every PE");
     } else {
-        tell(run, HOST_STARTED, 0, pids, pids ? (size_t)run->started * sizeof *pids : 0);
+        send_to_launcher(run, HOST_STARTED, 0, pids,
+                         pids ? (size_t)run->started * sizeof *pids : 0);
     }
     free(pids);
 }
@@ -223,12 +224,12 @@ static void relay_down(struct run *run, const struct wire_frame *frame)
                       frame->bytes - sizeof relay, -1);
 }
 
-static void take_frame(struct run *run, const struct wire_frame *frame)
+static void take_launcher_frame(struct run *run, const struct wire_frame *frame)
 {
     switch (frame->type) {
     case HOST_GO:
         if (!run->agent->go)
-            start(run);
+            start_pes(run);
         break;
     case HOST_SIGNAL:
         signal_one(run, frame->number, frame);
@@ -259,7 +260,7 @@ void run_agent_hear(struct run *run, uint32_t events)
     else if (status && status != WEFT_ERR_PEER_DEAD)
         snprintf(why, sizeof why, "%.250s", weft_last_error());
     while (!agent->up_lost && (frame = wire_take(&agent->up))) {
-        take_frame(run, frame);
+        take_launcher_frame(run, frame);
         wire_frame_free(frame);
     }
     if (status)
@@ -293,7 +294,7 @@ static void add_address_of_ssh(struct run_agent *agent)
 }
 
 /* The launcher keeps our standard input open until we are there. */
-static weft_status still_wanted(void *argument)
+static weft_status launcher_is_there(void *argument)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLRDHUP};
     if (poll(&input, 1, 0) == 1 && input.revents & (POLLHUP | POLLRDHUP | POLLERR))
@@ -311,7 +312,7 @@ static bool connect_to_launcher(struct run *run)
                                     .key = agent->secret,
                                     .key_bytes = strlen(agent->secret),
                                     .secret = "secret",
-                                    .still_wanted = still_wanted};
+                                    .still_wanted = launcher_is_there};
     snprintf(rendezvous.job, sizeof rendezvous.job, "%s", agent->job);
     add_address_of_ssh(agent);
     if (rendezvous_connect(&rendezvous, agent->addresses, agent->address_count, &agent->up)) {

@@ -82,7 +82,7 @@ static bool make_command(const struct run *run, struct run_host *host, char ***w
     return host->rsh != NULL;
 }
 
-static void become_shell(struct run *run, int index, char **words, const int *ends)
+static void exec_agent_shell(struct run *run, int index, char **words, const int *ends)
 {
     /* Ctrl-C goes to us alone: we pass it on to the PEs, and the connection must outlive them. */
     setpgid(0, 0);
@@ -99,7 +99,7 @@ static void become_shell(struct run *run, int index, char **words, const int *en
     _exit(127);
 }
 
-static bool open_pipe(const struct run_host *host, int ends[2])
+static bool open_shell_pipe(const struct run_host *host, int ends[2])
 {
     if (pipe2(ends, O_CLOEXEC) == 0)
         return true;
@@ -114,13 +114,13 @@ static bool open_ends(struct run *run, int index, int *theirs)
     struct run_host *host = &run->hosts[index];
     int ends[2];
     theirs[0] = theirs[1] = theirs[2] = -1;
-    if (!open_pipe(host, ends))
+    if (!open_shell_pipe(host, ends))
         return false;
     theirs[0] = ends[0];
     host->stdin_end = ends[1];
     for (int stream = 0; run->options.prefix && stream < 2; stream++) {
         int number = run->options.npes + index;
-        if (!open_pipe(host, ends))
+        if (!open_shell_pipe(host, ends))
             return false;
         fcntl(ends[0], F_SETFL, O_NONBLOCK);
         run->pes[number].streams[stream].fd = ends[0];
@@ -156,7 +156,7 @@ static bool start_shell(struct run *run, int index, const char *setup, size_t by
                 give_setup(host, setup, bytes);
     pid_t pid = good ? fork() : -1;
     if (pid == 0)
-        become_shell(run, index, words, theirs);
+        exec_agent_shell(run, index, words, theirs);
     if (good && pid < 0)
         run_say("starting the remote shell for %s: %s", describe_host(host), strerror(errno));
     for (int fd = 0; good && fd < 3; fd++)
@@ -189,7 +189,7 @@ static void describe_status(int status, char *text, size_t size)
 
 /* While we wait for the agents: one whose shell has ended will not come, and the user may want to
  * go. */
-static weft_status still_wanted(void *argument)
+static weft_status agents_may_come(void *argument)
 {
     struct run *run = argument;
     struct pollfd watched = {.fd = run->signals, .events = POLLIN};
@@ -268,7 +268,7 @@ static bool await_agents(struct run *run, const char *secret, const char *job, i
                                     .secret = "secret",
                                     .names = names,
                                     .many_addresses = true,
-                                    .still_wanted = still_wanted,
+                                    .still_wanted = agents_may_come,
                                     .argument = run};
     snprintf(rendezvous.job, sizeof rendezvous.job, "%s", job);
     weft_status status = rendezvous_accept(&rendezvous, listening, run->host_wires);
@@ -334,8 +334,8 @@ static void watch_host(struct run *run, int host)
 
 static void lose_host(struct run *run, int index, const char *why);
 
-static void tell(struct run *run, int host, enum run_host_frame type, int number,
-                 const void *payload, size_t bytes)
+static void send_to_agent(struct run *run, int host, enum run_host_frame type, int number,
+                          const void *payload, size_t bytes)
 {
     struct wire *wire = &run->host_wires[1 + host];
     if (wire->fd < 0)
@@ -359,7 +359,7 @@ void run_hosts_signal(struct run *run, int pe, int number)
 {
     int32_t to = pe;
     if (!run->pes[pe].exited)
-        tell(run, host_of(run, pe), HOST_SIGNAL, number, &to, sizeof to);
+        send_to_agent(run, host_of(run, pe), HOST_SIGNAL, number, &to, sizeof to);
 }
 
 void run_hosts_relay(void *owner, int pe, enum frame_type type, int number, const void *payload,
@@ -382,7 +382,7 @@ void run_hosts_relay(void *owner, int pe, enum frame_type type, int number, cons
     memcpy(frame, &relay, sizeof relay);
     if (bytes)
         memcpy(frame + sizeof relay, payload, bytes);
-    tell(run, host_of(run, pe), HOST_RELAY, 0, frame, sizeof relay + bytes);
+    send_to_agent(run, host_of(run, pe), HOST_RELAY, 0, frame, sizeof relay + bytes);
     free(frame);
 }
 
@@ -392,7 +392,7 @@ bool run_hosts_start(struct run *run)
     run->stdin_pipe = run->hosts[0].stdin_end;
     run->hosts[0].stdin_end = -1;
     for (int i = 0; i < run->host_count; i++)
-        tell(run, i, HOST_GO, 0, NULL, 0);
+        send_to_agent(run, i, HOST_GO, 0, NULL, 0);
     return true;
 }
 
@@ -467,7 +467,7 @@ static void take_relay(struct run *run, const struct run_host *host, struct wire
     hub_handle(&run->hub, relay.pe, inner);
 }
 
-static void take_frame(struct run *run, struct run_host *host, struct wire_frame *frame)
+static void take_agent_frame(struct run *run, struct run_host *host, struct wire_frame *frame)
 {
     int pe = frame->number;
     bool ours = pe >= host->first && pe < host->first + host->count;
@@ -527,7 +527,7 @@ void run_hosts_serve(struct run *run, int index, uint32_t events)
     else if (status && status != WEFT_ERR_PEER_DEAD)
         snprintf(why, sizeof why, "%s", weft_last_error());
     while (wire->fd >= 0 && (frame = wire_take(wire))) {
-        take_frame(run, host, frame);
+        take_agent_frame(run, host, frame);
         wire_frame_free(frame);
     }
     run_judge_exits(run);
@@ -572,7 +572,7 @@ bool run_hosts_wait(struct run *run)
     for (int i = 0; i < run->host_count; i++) {
         struct run_host *host = &run->hosts[i];
         if (!host->finishing && !host->lost)
-            tell(run, i, HOST_FINISH, 0, NULL, 0);
+            send_to_agent(run, i, HOST_FINISH, 0, NULL, 0);
         host->finishing = true;
         some |= host->pid > 0 && !host->lost;
     }

@@ -39,7 +39,7 @@ static error_t parse_bind(struct argp_state *state, const char *text, enum run_b
 }
 
 /* --hosts and --hostfile add to the same list. */
-static error_t take_hosts(struct argp_state *state, bool good)
+static error_t take_run_hosts(struct argp_state *state, bool good)
 {
     if (!good)
         exit(argp_err_exit_status);
@@ -70,7 +70,7 @@ enum {
     KEY_AGENT
 };
 
-static error_t parse_end(struct argp_state *state, const struct run_options *options)
+static error_t check_run_options(struct argp_state *state, const struct run_options *options)
 {
     if (options->agent)
         return 0;
@@ -81,7 +81,7 @@ static error_t parse_end(struct argp_state *state, const struct run_options *opt
     return 0;
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_run(int key, char *argument, struct argp_state *state)
 {
     struct run_options *options = state->input;
     switch (key) {
@@ -100,9 +100,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_BIND:
         return parse_bind(state, argument, &options->bind);
     case KEY_HOSTS:
-        return take_hosts(state, run_parse_hosts(options, argument));
+        return take_run_hosts(state, run_parse_hosts(options, argument));
     case KEY_HOSTFILE:
-        return take_hosts(state, run_parse_hostfile(options, argument));
+        return take_run_hosts(state, run_parse_hostfile(options, argument));
     case KEY_RSH:
         options->rsh = argument;
         return 0;
@@ -119,7 +119,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         state->next = state->argc; /* all else is the program's */
         return 0;
     case ARGP_KEY_END:
-        return parse_end(state, options);
+        return check_run_options(state, options);
     }
     return ARGP_ERR_UNKNOWN;
 }
@@ -150,7 +150,7 @@ static const struct argp_option option_table[] = {
 
 static const struct argp argp = {
     .options = option_table,
-    .parser = parse,
+    .parser = parse_run,
     .args_doc = "PROGRAM [ARGUMENT...]",
     .doc = "Start a job of N PEs on this machine, or on several, and wait for its end.\v"
            "The exit status is that of the first PE that failed, 128 + the signal if it was killed "

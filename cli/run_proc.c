@@ -21,7 +21,7 @@ static pid_t own_number(void)
 }
 
 /* The line of the file that begins with `key`, behind it. */
-static bool read_line(const char *path, const char *key, char *line, size_t size)
+static bool find_line(const char *path, const char *key, char *line, size_t size)
 {
     FILE *file = fopen(path, "re");
     bool found = false;
@@ -41,7 +41,7 @@ static int namespace_numbers(pid_t number, int depth, pid_t *at_depth)
     char path[64], line[256];
     int count = 0;
     snprintf(path, sizeof path, "/proc/%d/status", (int)number);
-    if (!read_line(path, "NSpid:", line, sizeof line))
+    if (!find_line(path, "NSpid:", line, sizeof line))
         return 0;
     char *at = line, *end;
     for (long value = strtol(at, &end, 10); end != at; value = strtol(at, &end, 10)) {
@@ -62,7 +62,7 @@ pid_t run_proc_number(pid_t pid)
     if (pidfd < 0)
         return 0;
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
-    bool known = read_line(path, "Pid:", line, sizeof line);
+    bool known = find_line(path, "Pid:", line, sizeof line);
     close(pidfd);
     return known ? (pid_t)atoi(line) : 0;
 }

@@ -133,7 +133,7 @@ static bool read_exactly(char *to, size_t bytes)
 }
 
 /* Byte by byte: what follows the setup belongs to PE 0. */
-static bool read_line(char *line, size_t size)
+static bool read_setup_line(char *line, size_t size)
 {
     for (size_t n = 0; n + 1 < size; n++) {
         if (!read_exactly(line + n, 1))
@@ -186,7 +186,8 @@ static bool take_number(struct run_options *options, struct run_agent *agent, co
 }
 
 /* false: it does not belong into a setup. */
-static bool take(struct run_options *options, struct run_agent *agent, char *key, int *words)
+static bool take_setup_line(struct run_options *options, struct run_agent *agent, char *key,
+                            int *words)
 {
     char *value = strchr(key, '=');
     if (!value)
@@ -232,7 +233,8 @@ static void name_host(struct run_agent *agent, const char *text, size_t bytes)
             snprintf(agent->host, sizeof agent->host, "%.63s", at + 5);
 }
 
-static bool is_complete(const struct run_options *options, const struct run_agent *agent, int words)
+static bool setup_is_complete(const struct run_options *options, const struct run_agent *agent,
+                              int words)
 {
     return agent->secret && agent->job && words && agent->address_count && options->npes > 0 &&
            options->npes <= BOOT_MOST_LAUNCHED && agent->first >= 0 &&
@@ -245,8 +247,9 @@ bool run_setup_read(struct run_options *options, struct run_agent *agent)
     char line[80];
     int version = 0;
     size_t bytes = 0;
-    if (!read_line(line, sizeof line) || sscanf(line, "weft agent %d %zu", &version, &bytes) != 2 ||
-        bytes < 1 || bytes > SETUP_MOST_BYTES) {
+    if (!read_setup_line(line, sizeof line) ||
+        sscanf(line, "weft agent %d %zu", &version, &bytes) != 2 || bytes < 1 ||
+        bytes > SETUP_MOST_BYTES) {
         run_say("--agent is for `weft run --hosts`, which tells it what to do");
         return false;
     }
@@ -275,9 +278,9 @@ bool run_setup_read(struct run_options *options, struct run_agent *agent)
     bool good = options->command && agent->addresses;
     for (char *at = text + strlen(text) + 1, *next; good && at < text + bytes; at = next) {
         next = at + strlen(at) + 1;
-        good = take(options, agent, at, &words);
+        good = take_setup_line(options, agent, at, &words);
     }
-    if (!good || !is_complete(options, agent, words)) {
+    if (!good || !setup_is_complete(options, agent, words)) {
         run_say("the launcher's word at standard input is not understood");
         return false;
     }

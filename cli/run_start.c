@@ -367,7 +367,7 @@ static int open_output(const struct run *run, int pe, const char *stream)
     return fd;
 }
 
-static bool open_pipe(struct run *run, int pe, int stream, int *writing)
+static bool open_stream_pipe(struct run *run, int pe, int stream, int *writing)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
@@ -407,7 +407,8 @@ static bool open_streams(struct run *run, struct child *child)
         return child->err >= 0;
     }
     if (run->options.prefix)
-        return open_pipe(run, pe, 0, &child->out) && open_pipe(run, pe, 1, &child->err);
+        return open_stream_pipe(run, pe, 0, &child->out) &&
+               open_stream_pipe(run, pe, 1, &child->err);
     return true;
 }
 

@@ -40,7 +40,7 @@ static void parse_watch(struct arguments *a, const char *argument, struct argp_s
         argp_error(state, "--watch takes seconds from 0.01 to 86400, not \"%s\"", argument);
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_topo(int key, char *argument, struct argp_state *state)
 {
     struct arguments *a = state->input;
     switch (key) {
@@ -88,7 +88,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-static const struct argp_option options[] = {
+static const struct argp_option topo_option_list[] = {
     {"record", 'r', "FILE", 0, "write the machine to FILE ('-': standard output)", 0},
     {"anonymous", 'a', NULL, 0, "with --record: mask serial numbers, names and addresses", 0},
     {"tree", KEY_TREE, NULL, 0, "print the PCI tree with link widths, IOMMU groups and ACS", 0},
@@ -106,7 +106,7 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static FILE *open_output(const char *path)
+static FILE *open_file(const char *path)
 {
     FILE *to = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
     if (!to)
@@ -114,7 +114,7 @@ static FILE *open_output(const char *path)
     return to;
 }
 
-static int close_output(FILE *to, const char *path)
+static int close_file(FILE *to, const char *path)
 {
     bool whole = !ferror(to);
     if ((to == stdout ? fflush(to) : fclose(to)) == 0 && whole)
@@ -126,11 +126,11 @@ static int close_output(FILE *to, const char *path)
 static int record(const struct machine *machine, const struct arguments *a)
 {
     char *text = machine_format(machine, a->anonymous);
-    FILE *to = text ? open_output(a->record) : NULL;
+    FILE *to = text ? open_file(a->record) : NULL;
     int status = EXIT_FAULT;
     if (to) {
         fputs(text, to);
-        status = close_output(to, a->record);
+        status = close_file(to, a->record);
     }
     free(text);
     return status;
@@ -140,11 +140,11 @@ typedef void write_function(const struct machine *machine, FILE *to);
 
 static int write_file(const struct machine *machine, const char *path, write_function *write)
 {
-    FILE *to = open_output(path);
+    FILE *to = open_file(path);
     if (!to)
         return EXIT_FAULT;
     write(machine, to);
-    return close_output(to, path);
+    return close_file(to, path);
 }
 
 static int write_nccl(const struct machine *machine, const char *path)
@@ -180,7 +180,7 @@ static int what_if(const struct arguments *a)
     return status;
 }
 
-static int show(struct machine *machine, const struct arguments *a)
+static int show_machine(struct machine *machine, const struct arguments *a)
 {
     static struct topo topo;
     if (a->options.measure)
@@ -213,8 +213,8 @@ int cmd_topo(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&machine_options_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        .options = options,
-        .parser = parse,
+        .options = topo_option_list,
+        .parser = parse_topo,
         .children = children,
         .doc = "Show GPUs, NICs, disks and how they hang together: distance, expected and measured "
                "speed of every pair. With --what-if, the pairs that change."};
@@ -228,7 +228,7 @@ int cmd_topo(int argc, char **argv)
     struct machine *machine = machine_options_read(&a.options);
     if (!machine)
         return EXIT_USAGE;
-    int status = show(machine, &a);
+    int status = show_machine(machine, &a);
     machine_free(machine);
     return status;
 }

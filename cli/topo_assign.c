@@ -18,7 +18,7 @@ struct variables {
     char *nccl, *nvshmem;
 };
 
-static bool is_complete(const struct assignment *a)
+static bool assignment_is_complete(const struct assignment *a)
 {
     for (int i = 0; i < a->n; i++)
         if (!a->list[i].nic)
@@ -53,7 +53,7 @@ static bool has_nvshmem(const struct assignment *a)
     for (int i = 0; i < a->n; i++)
         if (text_is(a->list[i].gpu->vendor, "amd") || text_is(a->list[i].gpu->vendor, "intel"))
             return false;
-    return is_complete(a);
+    return assignment_is_complete(a);
 }
 
 /* NIC, port, and how many PEs of the node in a row use it; so PE i is taken to be on GPU i. */
@@ -87,7 +87,7 @@ static void release(struct variables *v)
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-static void print_gpu(const struct assigned *a)
+static void print_assigned(const struct assigned *a)
 {
     char name[32], nic[80], speed[48] = "", gbps[16];
     snprintf(name, sizeof name, "gpu%" PRId64, number_or(a->gpu->index, -1));
@@ -121,13 +121,13 @@ static void print_variables(const struct assignment *a, const struct variables *
                           a->list[i].port);
 }
 
-static void print_text(const struct machine *machine, const struct assignment *a,
-                       const struct variables *v)
+static void print_assignment(const struct machine *machine, const struct assignment *a,
+                             const struct variables *v)
 {
     if (a->n == 0)
         puts("there is no GPU that could use a NIC");
     for (int i = 0; i < a->n; i++)
-        print_gpu(&a->list[i]);
+        print_assigned(&a->list[i]);
     if (a->unused)
         printf("%d NIC%s that no GPU needs\n", a->unused, a->unused == 1 ? "" : "s");
     if (a->down && a->rails)
@@ -143,7 +143,7 @@ static void print_text(const struct machine *machine, const struct assignment *a
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-static json_t *gpu_json(const struct assigned *a)
+static json_t *assigned_json(const struct assigned *a)
 {
     json_t *object =
         json_pack("{s:I, s:s}", "gpu", (json_int_t)number_or(a->gpu->index, -1), "why", a->why);
@@ -160,12 +160,12 @@ static json_t *gpu_json(const struct assigned *a)
     return object;
 }
 
-static void print_json(const struct machine *machine, const struct assignment *a,
-                       const struct variables *v)
+static void print_assignment_json(const struct machine *machine, const struct assignment *a,
+                                  const struct variables *v)
 {
     json_t *gpus = json_array(), *variables = json_object();
     for (int i = 0; i < a->n; i++)
-        json_array_append_new(gpus, gpu_json(&a->list[i]));
+        json_array_append_new(gpus, assigned_json(&a->list[i]));
     if (*v->nccl)
         json_object_set_new(variables, "NCCL_IB_HCA", json_string(v->nccl));
     if (*v->nvshmem) {
@@ -182,11 +182,11 @@ int topo_assign(const struct machine *machine, int json)
     struct assignment assignment;
     assign_nics(machine, &assignment);
     struct variables variables = variables_of(&assignment);
-    int status = is_complete(&assignment) ? EXIT_GOOD : EXIT_FAULT;
+    int status = assignment_is_complete(&assignment) ? EXIT_GOOD : EXIT_FAULT;
     if (json)
-        print_json(machine, &assignment, &variables);
+        print_assignment_json(machine, &assignment, &variables);
     else
-        print_text(machine, &assignment, &variables);
+        print_assignment(machine, &assignment, &variables);
     release(&variables);
     assignment_free(&assignment);
     return status;

@@ -296,7 +296,7 @@ static bool in_main_row(const struct draw_box *box)
     return is_frame(box->kind) || box->kind == DRAW_GPU;
 }
 
-static struct extent measure(struct layout *l, int frame);
+static struct extent measure_frame(struct layout *l, int frame);
 
 static double place_others(struct layout *l, int frame, double width)
 {
@@ -421,14 +421,14 @@ static void measure_children(struct layout *l, int frame)
             continue;
         struct extent e = {.w = least_width(&d->boxes[i]), .h = DEVICE_H};
         if (is_frame(d->boxes[i].kind))
-            e = measure(l, i);
+            e = measure_frame(l, i);
         d->boxes[i].w = e.w;
         d->boxes[i].h = e.h;
         d->boxes[i].folded = e.folded || (d->boxes[i].kind == DRAW_HOST && l->apart);
     }
 }
 
-static struct extent measure(struct layout *l, int frame)
+static struct extent measure_frame(struct layout *l, int frame)
 {
     struct drawing *d = l->d;
     measure_children(l, frame);
@@ -537,7 +537,7 @@ static struct extent fit_page(struct layout *l)
     struct extent e = {.w = 0};
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
         l->widest = widths[i];
-        e = measure(l, -1);
+        e = measure_frame(l, -1);
         if (e.w >= 1.2 * e.h)
             break;
     }

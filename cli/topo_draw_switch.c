@@ -155,7 +155,7 @@ static void label_down(struct draw_line *line, int links)
 }
 
 /* The horizontal line that gathers those of a row, from the switch on its left. */
-static void gather(struct drawing *d, int bar, double y)
+static void gather_connections(struct drawing *d, int bar, double y)
 {
     double right = 0;
     for (int i = 0; i < d->n_lines; i++)
@@ -258,7 +258,7 @@ static void bar_beside(struct drawing *d, int first)
     box->w = DRAW_SIDE - 30;
     box->h = bottom - box->y + 10;
     for (int i = first; i < lines; i++)
-        gather(d, bar, d->lines[i].y2);
+        gather_connections(d, bar, d->lines[i].y2);
     d->h = (bottom > d->h ? bottom : d->h) + 14;
 }
 
@@ -303,7 +303,7 @@ static int add_lane(const struct machine *m, struct drawing *d, int domain, doub
     box->y = y - LANE_BOX_H / 2.0;
     box->w = DRAW_SIDE - 30;
     box->h = LANE_BOX_H;
-    gather(d, bar, y);
+    gather_connections(d, bar, y);
     d->lines[d->n_lines - 1].domain = domain;
     d->h = y + LANE_H / 2.0 > d->h ? y + LANE_H / 2.0 : d->h;
     return most;

@@ -51,7 +51,8 @@ static void acs_text(const struct machine_pci *pci, char *text, size_t size)
             used += (size_t)snprintf(text + used, size - used, " %s+", bits[i].name);
 }
 
-static void print_node(const struct machine *m, const struct machine_pci *pci, int depth, FILE *to)
+static void print_pci_device(const struct machine *m, const struct machine_pci *pci, int depth,
+                             FILE *to)
 {
     char link[48] = "", can[48] = "", group[48] = "", clique[48] = "", acs[128];
     if (pci->gen.known && pci->width.known) {
@@ -72,13 +73,13 @@ static void print_node(const struct machine *m, const struct machine_pci *pci, i
                   device_name(m, pci), link, can, group, clique, acs);
     for (size_t i = 0; i < m->n_pci && depth < 64; i++)
         if (text_is(m->pci[i].parent, text_or(pci->bdf, "?")))
-            print_node(m, &m->pci[i], depth + 1, to);
+            print_pci_device(m, &m->pci[i], depth + 1, to);
 }
 
 enum { COUNT_BYTES = 24 };
 
 /* A number, or "?": 0 of something that nobody has read would be a claim. */
-static const char *count(struct machine_number number, int shift, char text[COUNT_BYTES])
+static const char *count_text(struct machine_number number, int shift, char text[COUNT_BYTES])
 {
     snprintf(text, COUNT_BYTES, number.known ? "%" PRId64 : "?", number.value >> shift);
     return text;
@@ -89,12 +90,13 @@ static void print_cpus(const struct machine *m, FILE *to)
     char one[COUNT_BYTES], two[COUNT_BYTES];
     for (size_t i = 0; i < m->n_packages; i++)
         fprintf(to, "package %" PRId64 ": %s cores, %s threads\n",
-                number_or(m->packages[i].index, -1), count(m->packages[i].cores, 0, one),
-                count(m->packages[i].threads, 0, two));
+                number_or(m->packages[i].index, -1), count_text(m->packages[i].cores, 0, one),
+                count_text(m->packages[i].threads, 0, two));
     for (size_t i = 0; i < m->n_numa; i++)
         columns_print(to, 4, "NUMA node %" PRId64 " of package %s: CPUs %s, %s GiB",
-                      number_or(m->numa[i].index, -1), count(m->numa[i].package, 0, one),
-                      text_or(m->numa[i].cpus, "unknown"), count(m->numa[i].memory_bytes, 30, two));
+                      number_or(m->numa[i].index, -1), count_text(m->numa[i].package, 0, one),
+                      text_or(m->numa[i].cpus, "unknown"),
+                      count_text(m->numa[i].memory_bytes, 30, two));
 }
 
 void topo_tree(const struct machine *m, FILE *to)
@@ -112,7 +114,7 @@ void topo_tree(const struct machine *m, FILE *to)
             node = here;
             fprintf(to, "root complex %s, NUMA node %" PRId64 "\n", root, here);
         }
-        print_node(m, pci, 1, to);
+        print_pci_device(m, pci, 1, to);
     }
 }
 

@@ -52,8 +52,8 @@ static void name_path(const struct route *route, char *text, size_t size)
 
 /* Measured is direct access; what goes another way is not compared with it. The proof of a GPU and
  * the host is of the CPU's mapping, not of copies. */
-static enum seen judge(const struct machine *machine, const struct machine_measured *m,
-                       const struct route *best, bool host)
+static enum seen judge_pair(const struct machine *machine, const struct machine_measured *m,
+                            const struct route *best, bool host)
 {
     bool direct = best && route_is_direct(best);
     if (!m)
@@ -81,7 +81,7 @@ static void look_at(const struct topo *topo, int a, int b, struct look *look)
     const struct route *best = routes_best(&routes);
     const struct machine_measured *m =
         machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
-    look->seen = judge(topo->machine, m, best, host);
+    look->seen = judge_pair(topo->machine, m, best, host);
     look->measured_mbps = m ? number_or(m->write_mbps, 0) : 0;
     look->read_mbps = m && host ? number_or(m->read_mbps, 0) : 0;
     if (!best)
@@ -92,7 +92,7 @@ static void look_at(const struct topo *topo, int a, int b, struct look *look)
     look->usable = best->usable;
 }
 
-static bool alike(const struct look *x, const struct look *y)
+static bool looks_alike(const struct look *x, const struct look *y)
 {
     return strcmp(x->label, y->label) == 0 && strcmp(x->path, y->path) == 0 &&
            strcmp(x->access, y->access) == 0 && x->mbps == y->mbps &&
@@ -102,7 +102,7 @@ static bool alike(const struct look *x, const struct look *y)
 static struct group *find_group(struct groups *groups, const struct look *look, bool one_way)
 {
     for (int i = 0; i < groups->n; i++)
-        if (groups->list[i].one_way == one_way && alike(&groups->list[i].look, look))
+        if (groups->list[i].one_way == one_way && looks_alike(&groups->list[i].look, look))
             return &groups->list[i];
     if (groups->n == groups->room) {
         groups->room = groups->room ? 2 * groups->room : 16;
@@ -115,7 +115,7 @@ static struct group *find_group(struct groups *groups, const struct look *look, 
     return group;
 }
 
-static void measure(struct group *group, int64_t mbps)
+static void add_measured(struct group *group, int64_t mbps)
 {
     if (mbps && (!group->low_mbps || mbps < group->low_mbps))
         group->low_mbps = mbps;
@@ -123,7 +123,8 @@ static void measure(struct group *group, int64_t mbps)
         group->high_mbps = mbps;
 }
 
-static void add(struct groups *groups, int a, int b, const struct look *look, bool one_way)
+static void add_pair_to_group(struct groups *groups, int a, int b, const struct look *look,
+                              bool one_way)
 {
     struct group *group = find_group(groups, look, one_way);
     if (group->n < NAMED) {
@@ -131,12 +132,12 @@ static void add(struct groups *groups, int a, int b, const struct look *look, bo
         group->named[group->n][1] = b;
     }
     group->n++;
-    measure(group, look->measured_mbps);
-    measure(group, look->read_mbps);
+    add_measured(group, look->measured_mbps);
+    add_measured(group, look->read_mbps);
 }
 
 /* A pair counts once when both directions are alike. */
-static void add_pair(struct groups *groups, int a, int b)
+static void add_one_pair(struct groups *groups, int a, int b)
 {
     struct look there, back;
     look_at(groups->topo, a, b, &there);
@@ -147,12 +148,12 @@ static void add_pair(struct groups *groups, int a, int b)
     bool measured_back = back.seen != SEEN_NOT || there.seen == SEEN_NOT;
     if (!measured_back) /* of a GPU and the host only one direction is recorded */
         back.seen = there.seen;
-    bool same = alike(&there, &back);
-    add(groups, a, b, &there, !same);
+    bool same = looks_alike(&there, &back);
+    add_pair_to_group(groups, a, b, &there, !same);
     if (same)
-        measure(find_group(groups, &there, false), back.measured_mbps);
+        add_measured(find_group(groups, &there, false), back.measured_mbps);
     else
-        add(groups, b, a, &back, true);
+        add_pair_to_group(groups, b, a, &back, true);
     groups->pairs++;
 }
 
@@ -261,7 +262,7 @@ static void print_section(const struct topo *topo, const char *title, int a1, in
     struct groups groups = {.topo = topo};
     for (int a = 0; a < a1; a++)
         for (int b = b0 > a ? b0 : a + 1; b < b1; b++)
-            add_pair(&groups, a, b);
+            add_one_pair(&groups, a, b);
     if (groups.n)
         qsort(groups.list, (size_t)groups.n, sizeof *groups.list, faster_first);
     for (int i = 0; i < groups.n; i++)

@@ -109,7 +109,7 @@ static void put_line(FILE *to, const struct draw_line *l)
             l->width);
 }
 
-static void put_label(FILE *to, const struct draw_line *l)
+static void draw_label(FILE *to, const struct draw_line *l)
 {
     double w = draw_text_width(l->label, DRAW_SMALL, false) + 2;
     if (!*l->label)
@@ -140,7 +140,7 @@ void topo_draw_svg(const struct drawing *d, FILE *to)
     for (int i = 0; i < d->n_lines; i++)
         put_line(to, &d->lines[i]);
     for (int i = 0; i < d->n_lines; i++)
-        put_label(to, &d->lines[i]);
+        draw_label(to, &d->lines[i]);
     for (int i = 0; i < d->n_notes; i++)
         put_text(to, d->notes_x, d->notes_y + 18 * i, d->w - 2 * DRAW_MARGIN, DRAW_FONT, false,
                  "start", d->notes[i]);

@@ -15,7 +15,7 @@ struct side {
     int64_t mbps, latency_ns;
 };
 
-static void look(const struct topo *topo, int a, int b, struct side *side)
+static void look_at_pair(const struct topo *topo, int a, int b, struct side *side)
 {
     struct routes routes = {.n = 0};
     memset(side, 0, sizeof *side);
@@ -42,10 +42,10 @@ static bool told(const struct topo *x, const struct topo *y, int a, int b)
     struct side was, is, was_back, is_back;
     if (a < b)
         return false;
-    look(x, a, b, &was);
-    look(y, a, b, &is);
-    look(x, b, a, &was_back);
-    look(y, b, a, &is_back);
+    look_at_pair(x, a, b, &was);
+    look_at_pair(y, a, b, &is);
+    look_at_pair(x, b, a, &was_back);
+    look_at_pair(y, b, a, &is_back);
     return same(&was, &was_back) && same(&is, &is_back);
 }
 
@@ -75,7 +75,7 @@ struct changes {
     int n, room;
 };
 
-static void add(struct changes *changes, const struct change *change)
+static void add_change(struct changes *changes, const struct change *change)
 {
     if (changes->n == changes->room) {
         changes->room = changes->room ? 2 * changes->room : 64;
@@ -91,23 +91,23 @@ static void find_changes(const struct topo *x, const struct topo *y, struct chan
     for (int a = 0; a < x->n && a < y->n; a++)
         for (int b = 0; b < x->n && b < y->n; b++) {
             struct change change = {.a = x->ends[a].name, .b = x->ends[b].name};
-            look(x, a, b, &change.was);
-            look(y, a, b, &change.is);
+            look_at_pair(x, a, b, &change.was);
+            look_at_pair(y, a, b, &change.is);
             bool a_path = *change.was.path || *change.is.path;
             if (a != b && a_path && !same(&change.was, &change.is) && !told(x, y, a, b))
-                add(changes, &change);
+                add_change(changes, &change);
         }
 }
 
-static bool alike(const struct change *x, const struct change *y)
+static bool changes_alike(const struct change *x, const struct change *y)
 {
     return same(&x->was, &y->was) && same(&x->is, &y->is);
 }
 
-static bool is_first(const struct changes *changes, int at)
+static bool is_first_change(const struct changes *changes, int at)
 {
     for (int i = 0; i < at; i++)
-        if (alike(&changes->list[i], &changes->list[at]))
+        if (changes_alike(&changes->list[i], &changes->list[at]))
             return false;
     return true;
 }
@@ -124,7 +124,7 @@ static char *names_of(const struct changes *changes, int at)
         abort();
     for (int i = at; i < changes->n; i++) {
         const struct change *c = &changes->list[i];
-        if (!alike(c, &changes->list[at]))
+        if (!changes_alike(c, &changes->list[at]))
             continue;
         if (n < MOST || columns_are_full())
             fprintf(to, "%s%s-%s", n ? ", " : "", c->a, c->b);
@@ -139,7 +139,7 @@ static char *names_of(const struct changes *changes, int at)
 static void print_changes(const struct changes *changes)
 {
     for (int i = 0; i < changes->n; i++) {
-        if (!is_first(changes, i))
+        if (!is_first_change(changes, i))
             continue;
         char *names = names_of(changes, i);
         columns_print(stdout, 2, "%s", names);
@@ -151,7 +151,7 @@ static void print_changes(const struct changes *changes)
         puts("no pair changes");
 }
 
-static void print_json(const struct changes *changes)
+static void print_changes_json(const struct changes *changes)
 {
     json_t *list = json_array();
     for (int i = 0; i < changes->n; i++) {
@@ -171,7 +171,7 @@ int topo_changes(const struct machine *before, const struct machine *after, int 
     topo_collect(after, &y);
     find_changes(&x, &y, &changes);
     if (json)
-        print_json(&changes);
+        print_changes_json(&changes);
     else
         print_changes(&changes);
     free(changes.list);

@@ -7,7 +7,7 @@
 
 #include <weft.h>
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_version(int key, char *argument, struct argp_state *state)
 {
     if (key == 'j') {
         *(int *)state->input = 1;
@@ -23,7 +23,7 @@ int cmd_version(int argc, char **argv)
         {0},
     };
     static const struct argp argp = {
-        .options = options, .parser = parse, .doc = "Print the version of Weft."};
+        .options = options, .parser = parse_version, .doc = "Print the version of Weft."};
     int json = 0;
     argp_parse(&argp, argc, argv, 0, NULL, &json);
     printf(json ? "{\"version\": \"%s\"}\n" : "weft %s\n", weft_version());

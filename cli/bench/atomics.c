@@ -198,7 +198,7 @@ static uint64_t count_of(int n, uint64_t rounds)
     return (uint64_t)n * rounds;
 }
 
-static uint64_t sum_of(int n, uint64_t rounds)
+static uint64_t sum_of_atomics(int n, uint64_t rounds)
 {
     return (uint64_t)n * rounds * (rounds + 1) / 2;
 }
@@ -236,7 +236,7 @@ static uint64_t nothing(int n, uint64_t rounds)
  * traces instead. */
 #define ATOMIC_CHECKS(X)                                                                           \
     X(fetch_add, 0, step_fetch_add, count_of, all_counts)                                          \
-    X(add, 0, step_add, sum_of, nothing)                                                           \
+    X(add, 0, step_add, sum_of_atomics, nothing)                                                   \
     X(cswap, 0, step_cswap, count_of, all_counts)                                                  \
     X(set, 0, step_set, constant_77, nothing)                                                      \
     X(fetch, 42, step_fetch, constant_42, nothing)                                                 \

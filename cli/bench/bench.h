@@ -5,6 +5,7 @@
 #ifndef WEFT_CLI_BENCH_H
 #define WEFT_CLI_BENCH_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -326,6 +327,9 @@ weft_status bench_device_prepare(struct bench *bench);
 /* Operations that an iteration of this entry is. */
 double bench_units(const struct bench_options *options, const struct bench_entry *entry);
 
+/* measure.c: an order of doubles for qsort(3). */
+int bench_compare_doubles(const void *a, const void *b);
+
 /* table.c: figures as a person reads them; json.c: as a program does; html.c: as plots. */
 struct bench_text {
     char text[24];
@@ -340,6 +344,7 @@ void bench_table_head(FILE *to, const struct bench *bench);
 void bench_table_row(FILE *to, const struct bench_point *point, const struct bench_point *previous);
 /* Says so when the repetitions were too far apart. */
 void bench_table_foot(FILE *to, const struct bench_point *points, int count);
+json_t *bench_json_figure(double value); /* null when negative: not measured */
 void bench_json_row(FILE *to, const struct bench_point *point);
 void bench_html(FILE *to, const struct bench *bench, const struct bench_point *points, int count);
 

@@ -103,11 +103,6 @@ static void table_row(const struct coll_row *row)
                                                                     : "");
 }
 
-static json_t *figure(double value)
-{
-    return value < 0 ? json_null() : json_real(value);
-}
-
 static void json_row(const struct coll_bench *b, const struct coll_row *row)
 {
     static const char *const hows[COLL_HOWS] = {"graph", "stream", "host"};
@@ -121,14 +116,14 @@ static void json_row(const struct coll_bench *b, const struct coll_row *row)
     for (int how = 0; how < COLL_HOWS; how++) {
         char key[32];
         snprintf(key, sizeof key, "%s_us", hows[how]);
-        json_object_set_new(object, key, figure(row->us[how]));
+        json_object_set_new(object, key, bench_json_figure(row->us[how]));
         snprintf(key, sizeof key, "%s_min_us", hows[how]);
-        json_object_set_new(object, key, figure(row->us_min[how]));
+        json_object_set_new(object, key, bench_json_figure(row->us_min[how]));
     }
     json_object_set_new(object, "gbytes_per_s", json_real(row->gbps));
-    json_object_set_new(object, "floor_us", figure(row->floor_us));
-    json_object_set_new(object, "ratio", figure(ratio_of(row)));
-    json_object_set_new(object, "model_us", figure(row->model_us));
+    json_object_set_new(object, "floor_us", bench_json_figure(row->floor_us));
+    json_object_set_new(object, "ratio", bench_json_figure(ratio_of(row)));
+    json_object_set_new(object, "model_us", bench_json_figure(row->model_us));
     json_object_set_new(object, "verified",
                         row->verified < 0 ? json_null() : json_boolean(row->verified));
     json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));

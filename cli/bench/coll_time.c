@@ -15,12 +15,6 @@ static int calls_for(const struct coll_bench *b, size_t bytes)
     return bytes >= 16 << 20 ? 6 : bytes >= 1 << 20 ? 20 : 60;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static weft_status put_calls(struct coll_bench *b, int op, size_t bytes, int calls)
 {
     weft_status status = WEFT_OK;
@@ -74,8 +68,8 @@ static weft_status one_by_host(struct coll_bench *b, int op, size_t bytes, int c
     return status;
 }
 
-static weft_status repeat(struct coll_bench *b, int op, size_t bytes, int how, double *median,
-                          double *least)
+static weft_status repeat_collective(struct coll_bench *b, int op, size_t bytes, int how,
+                                     double *median, double *least)
 {
     double us[COLL_BENCH_REPETITIONS];
     int calls = calls_for(b, bytes), n = b->options->repetitions;
@@ -92,7 +86,7 @@ static weft_status repeat(struct coll_bench *b, int op, size_t bytes, int how, d
     }
     if (status)
         return status;
-    qsort(us, (size_t)n, sizeof *us, by_value);
+    qsort(us, (size_t)n, sizeof *us, bench_compare_doubles);
     *median = us[n / 2];
     *least = us[0];
     return WEFT_OK;
@@ -113,7 +107,8 @@ weft_status coll_time(struct coll_bench *b, struct coll_row *row)
             continue;
         status = coll_spoil(b, row->op, row->bytes);
         if (!status)
-            status = repeat(b, row->op, row->bytes, how, &row->us[how], &row->us_min[how]);
+            status =
+                repeat_collective(b, row->op, row->bytes, how, &row->us[how], &row->us_min[how]);
         if (!status)
             status = coll_compare(b, row->op, row->bytes, &right);
     }
@@ -131,7 +126,7 @@ weft_status coll_time_one(struct coll_bench *b, int op, size_t bytes, double *us
     if (!status)
         status = coll_spoil(b, op, bytes);
     if (!status)
-        status = repeat(b, op, bytes, how, us, &least);
+        status = repeat_collective(b, op, bytes, how, us, &least);
     if (!status)
         status = coll_compare(b, op, bytes, &right);
     b->wrong |= !right;

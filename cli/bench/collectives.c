@@ -34,7 +34,8 @@ static char *block(void *buffer, size_t bytes, int index)
 }
 
 /* Known contents in the own source, something else in the destination. */
-static weft_status prepare(struct bench *bench, struct bench_case *c, size_t blocks_in_dst)
+static weft_status prepare_collective(struct bench *bench, struct bench_case *c,
+                                      size_t blocks_in_dst)
 {
     weft_status status = bench_set(bench, c->src, c->bytes, 100 + (uint64_t)bench->me);
     if (!status)
@@ -58,7 +59,7 @@ weft_status host_broadcast_check(struct bench *bench, struct bench_case *c, bool
 {
     weft_status status = WEFT_OK;
     for (int root = 0; !status && root < bench->n; root++) {
-        status = prepare(bench, c, 1);
+        status = prepare_collective(bench, c, 1);
         if (!status)
             status = weft_broadcast(bench->world, c->dst, c->src, c->bytes, root);
         if (!status)
@@ -80,7 +81,7 @@ weft_status host_fcollect_run(struct bench *bench, struct bench_case *c, uint64_
 
 weft_status host_fcollect_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    weft_status status = prepare(bench, c, (size_t)bench->n);
+    weft_status status = prepare_collective(bench, c, (size_t)bench->n);
     if (!status)
         status = call_fcollect(bench, c);
     for (int pe = 0; !status && pe < bench->n; pe++)
@@ -102,7 +103,7 @@ weft_status host_collect_run(struct bench *bench, struct bench_case *c, uint64_t
 /* Contributions of different sizes, as collect allows and fcollect does not. */
 weft_status host_collect_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    weft_status status = prepare(bench, c, (size_t)bench->n);
+    weft_status status = prepare_collective(bench, c, (size_t)bench->n);
     size_t own = c->bytes - c->bytes * (size_t)(bench->me % 3) / 4;
     if (!status)
         status = weft_collect(bench->world, c->dst, c->src, own);

@@ -88,9 +88,9 @@ weft_status device_get_run(struct bench *bench, struct bench_case *c, uint64_t i
 }
 
 /* Every place of every unit once; then the receiver compares with the sender's pattern. */
-static weft_status
-check_move(struct bench *bench, struct bench_case *c, int receiver, int sender, uint64_t slots,
-           weft_status (*run)(struct bench *, struct bench_case *, uint64_t, double *), bool *right)
+static weft_status check_device_move(
+    struct bench *bench, struct bench_case *c, int receiver, int sender, uint64_t slots,
+    weft_status (*run)(struct bench *, struct bench_case *, uint64_t, double *), bool *right)
 {
     double ignored = 0;
     size_t room = all_units(bench->options) * slots * c->bytes + 8;
@@ -110,14 +110,14 @@ check_move(struct bench *bench, struct bench_case *c, int receiver, int sender, 
 
 weft_status device_put_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    return check_move(bench, c, bench->to, bench->from, put_slots(bench->options, c->bytes),
-                      device_put_run, right);
+    return check_device_move(bench, c, bench->to, bench->from, put_slots(bench->options, c->bytes),
+                             device_put_run, right);
 }
 
 weft_status device_get_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    return check_move(bench, c, bench->from, bench->to, get_slots(bench->options, c->bytes),
-                      device_get_run, right);
+    return check_device_move(bench, c, bench->from, bench->to, get_slots(bench->options, c->bytes),
+                             device_get_run, right);
 }
 
 /* --------------------------------------------------------------------------- single values */

@@ -52,8 +52,8 @@ static weft_status time_queue(struct bench *bench, struct bench_case *c, enum st
     return status;
 }
 
-static weft_status check_move(struct bench *bench, struct bench_case *c, enum stream_operation what,
-                              bool *right)
+static weft_status check_stream_move(struct bench *bench, struct bench_case *c,
+                                     enum stream_operation what, bool *right)
 {
     double ignored = 0;
     int receiver = what == STREAM_PUT ? bench->to : bench->from;
@@ -82,7 +82,7 @@ weft_status stream_put_run(struct bench *bench, struct bench_case *c, uint64_t i
 
 weft_status stream_put_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    return check_move(bench, c, STREAM_PUT, right);
+    return check_stream_move(bench, c, STREAM_PUT, right);
 }
 
 weft_status stream_get_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
@@ -93,7 +93,7 @@ weft_status stream_get_run(struct bench *bench, struct bench_case *c, uint64_t i
 
 weft_status stream_get_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    return check_move(bench, c, STREAM_GET, right);
+    return check_stream_move(bench, c, STREAM_GET, right);
 }
 
 weft_status stream_barrier_run(struct bench *bench, struct bench_case *c, uint64_t iterations,

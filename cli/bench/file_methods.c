@@ -202,7 +202,7 @@ static int run_fio(char *const *args, char *text, size_t bytes)
     return pid > 0 && WIFEXITED(state) ? WEXITSTATUS(state) : -1;
 }
 
-static double rate_of(const char *text, bool write)
+static double gdsio_rate(const char *text, bool write)
 {
     double rate = -1;
     const char *begin = strchr(text, '{'); /* notes may stand in front */
@@ -248,7 +248,7 @@ double file_by_fio(const struct file_point *point, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "fio is not installed");
         return -1;
     }
-    double rate = code == 0 ? rate_of(text, point->write) : -1;
+    double rate = code == 0 ? gdsio_rate(text, point->write) : -1;
     if (rate < 0)
         snprintf(why, why_bytes, "fio ended with status %d", code);
     return rate;

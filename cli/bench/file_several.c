@@ -53,7 +53,8 @@ static weft_status tell(struct file_several *several)
     return status ? status : weft_barrier(several->world);
 }
 
-static void print_head(const struct file_several *several, const struct file_options *options)
+static void print_several_head(const struct file_several *several,
+                               const struct file_options *options)
 {
     printf("%s; GB/s; memory: %s; %d PEs at once\n", options->write ? "write" : "read",
            options->gpu ? "gpu" : "host", several->n);
@@ -88,7 +89,7 @@ weft_status file_several_open(const struct file_options *options, weft_job *job,
              options->gpu ? info->gpu_backend : "");
     status = tell(several);
     if (!status && several->me == 0 && !options->json)
-        print_head(several, options);
+        print_several_head(several, options);
     return status;
 }
 
@@ -104,7 +105,7 @@ void file_several_close(struct file_several *several)
 /* -------------------------------------------------------------------------------------- a point */
 
 /* All PEs move as many bytes, and are ready when the last one is. */
-static struct file_row sum_of(const struct file_several *several, bool together)
+static struct file_row sum_of_pes(const struct file_several *several, bool together)
 {
     struct file_row sum;
     for (int m = 0; m < FILE_METHODS; m++) {
@@ -133,8 +134,8 @@ static void print_part(const struct file_point *point, const char *who,
 }
 
 /* pe -1: of all. */
-static void print_json(const struct file_several *several, const struct file_point *point, int pe,
-                       const struct file_row *row, bool together)
+static void print_several_json(const struct file_several *several, const struct file_point *point,
+                               int pe, const struct file_row *row, bool together)
 {
     json_t *object = file_row_json(point, row);
     json_object_set_new(object, "pes", json_integer(several->n));
@@ -151,16 +152,16 @@ static void print_point(const struct file_several *several, const struct file_op
     for (int pe = 0; pe <= several->n; pe++) {
         char who[16] = "all";
         bool all = pe == several->n;
-        struct file_row alone = all ? sum_of(several, false) : several->parts[pe].alone,
-                        together = all ? sum_of(several, true) : several->parts[pe].together;
+        struct file_row alone = all ? sum_of_pes(several, false) : several->parts[pe].alone,
+                        together = all ? sum_of_pes(several, true) : several->parts[pe].together;
         if (!all)
             snprintf(who, sizeof who, "%d", pe);
         if (!options->json) {
             print_part(point, who, &alone, &together);
             continue;
         }
-        print_json(several, point, all ? -1 : pe, &alone, false);
-        print_json(several, point, all ? -1 : pe, &together, true);
+        print_several_json(several, point, all ? -1 : pe, &alone, false);
+        print_several_json(several, point, all ? -1 : pe, &together, true);
     }
 }
 

@@ -80,7 +80,7 @@ static void average(const struct bench *bench, const struct gda_trace *seen, dou
     }
 }
 
-static void print_table(const struct bench *bench, const double mean[STEPS])
+static void print_gda_steps(const struct bench *bench, const double mean[STEPS])
 {
     printf("put of 8 bytes by one thread over %s and its completion, PE %d to PE %d, target %s, "
            "mean of %d\n",
@@ -92,7 +92,7 @@ static void print_table(const struct bench *bench, const double mean[STEPS])
                bench_us_text(mean[step] / 1e3).text);
 }
 
-static void print_json(const struct bench *bench, const double mean[STEPS])
+static void print_gda_steps_json(const struct bench *bench, const double mean[STEPS])
 {
     json_t *steps = json_array();
     for (int step = 0; step < STEPS; step++)
@@ -107,7 +107,7 @@ static void print_json(const struct bench *bench, const double mean[STEPS])
     json_decref(row);
 }
 
-static weft_status trace_rounds(struct bench *bench, uint64_t *word, struct gda_trace *trace)
+static weft_status trace_gda_rounds(struct bench *bench, uint64_t *word, struct gda_trace *trace)
 {
     static struct gda_trace seen[ROUNDS];
     static const int rounds[] = {WARM, ROUNDS};
@@ -125,9 +125,9 @@ static weft_status trace_rounds(struct bench *bench, uint64_t *word, struct gda_
         return status;
     average(bench, seen, mean);
     if (bench->options->json)
-        print_json(bench, mean);
+        print_gda_steps_json(bench, mean);
     else
-        print_table(bench, mean);
+        print_gda_steps(bench, mean);
     return WEFT_OK;
 }
 
@@ -139,7 +139,7 @@ weft_status bench_gda_trace(struct bench *bench)
     if (!status)
         status = bench_alloc(bench, 4096, WEFT_ALLOC_ZERO, &word);
     if (!status && bench->me == bench->from)
-        status = trace_rounds(bench, word, trace);
+        status = trace_gda_rounds(bench, word, trace);
     if (!status)
         status = weft_barrier(bench->world);
     if (!status)

@@ -11,7 +11,7 @@
 /* What a plot shows of a point; NAN where there is nothing. */
 typedef double (*figure)(const struct bench_point *point);
 
-static double time_of(const struct bench_point *point)
+static double time_of_point(const struct bench_point *point)
 {
     return point->us;
 }
@@ -31,7 +31,7 @@ static double time_max(const struct bench_point *point)
     return point->us_max;
 }
 
-static double rate_of(const struct bench_point *point)
+static double rate_of_point(const struct bench_point *point)
 {
     return point->gbps > 0 ? point->gbps : NAN;
 }
@@ -172,10 +172,10 @@ void bench_html(FILE *to, const struct bench *bench, const struct bench_point *p
             continue;
         fprintf(to, "<h2>%s</h2><p>%s</p>\n", bench_name_text(&points[i]).text,
                 points[i].entry->text);
-        draw_points(to, &points[i], n, "time in us, over bytes", "us", time_of, time_min, time_max,
-                    time_floor);
-        draw_points(to, &points[i], n, "GB/s, over bytes", "GB/s", rate_of, rate_min, rate_max,
-                    rate_floor);
+        draw_points(to, &points[i], n, "time in us, over bytes", "us", time_of_point, time_min,
+                    time_max, time_floor);
+        draw_points(to, &points[i], n, "GB/s, over bytes", "GB/s", rate_of_point, rate_min,
+                    rate_max, rate_floor);
     }
     draw_bars(to, points, count, false, "single operations");
     draw_bars(to, points, count, true, "waiting for another PE");

@@ -4,15 +4,14 @@
 
 #include <jansson.h>
 
-/* A figure that was not measured is null, never 0. */
-static json_t *figure(double value)
+json_t *bench_json_figure(double value)
 {
     return value < 0 ? json_null() : json_real(value);
 }
 
 static json_t *per_us(double ns)
 {
-    return figure(ns < 0 ? -1 : ns / 1e3);
+    return bench_json_figure(ns < 0 ? -1 : ns / 1e3);
 }
 
 static json_t *conditions(const struct bench_point *point)
@@ -29,17 +28,18 @@ static json_t *conditions(const struct bench_point *point)
 static json_t *figures(const struct bench_point *point)
 {
     const struct bench_floors *floors = &point->floors;
-    json_t *ratio = figure(point->floor_us > 0 ? point->us / point->floor_us : -1);
+    json_t *ratio = bench_json_figure(point->floor_us > 0 ? point->us / point->floor_us : -1);
     json_t *verified = point->verified < 0 ? json_null() : json_boolean(point->verified);
     return json_pack(
         "{s:f, s:f, s:f, s:f, s:f, s:I, s:i, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "us", point->us, "us_min", point->us_min, "us_max", point->us_max, "gbytes_per_s",
         point->gbps, "mops", point->mops, "iterations", (json_int_t)point->iterations,
         "repetitions", point->repetitions, "verified", verified, "floor",
-        bench_floor_name(point->entry->floor), "floor_us", figure(point->floor_us), "ratio", ratio,
-        "memcpy_us", figure(point->memcpy_us), "one_line_us", per_us(floors->one_line_ns),
-        "two_lines_us", per_us(floors->two_lines_ns), "store_us", per_us(floors->store_ns),
-        "load_us", per_us(floors->load_ns), "atomic_us", per_us(floors->atomic_ns));
+        bench_floor_name(point->entry->floor), "floor_us", bench_json_figure(point->floor_us),
+        "ratio", ratio, "memcpy_us", bench_json_figure(point->memcpy_us), "one_line_us",
+        per_us(floors->one_line_ns), "two_lines_us", per_us(floors->two_lines_ns), "store_us",
+        per_us(floors->store_ns), "load_us", per_us(floors->load_ns), "atomic_us",
+        per_us(floors->atomic_ns));
 }
 
 void bench_json_row(FILE *to, const struct bench_point *point)

@@ -77,8 +77,8 @@ static weft_status act_driver_from(struct bench *bench, struct bench_case *c, ch
     return driver_copy(bench->job, host, c->src, c->bytes, false);
 }
 
-static weft_status repeat(struct bench *bench, struct bench_case *c, act *act, bool pinned,
-                          bool driver, uint64_t iterations, double *ns)
+static weft_status repeat_copy(struct bench *bench, struct bench_case *c, act *act, bool pinned,
+                               bool driver, uint64_t iterations, double *ns)
 {
     struct side side;
     if (bench->me != bench->from)
@@ -103,8 +103,8 @@ static weft_status repeat(struct bench *bench, struct bench_case *c, act *act, b
 }
 
 /* By PE `from`, what PE `at` then has in its GPU memory, or `from` in its host memory. */
-static weft_status check(struct bench *bench, struct bench_case *c, act *act, bool in, bool pinned,
-                         bool driver, int at, bool *right)
+static weft_status check_copied(struct bench *bench, struct bench_case *c, act *act, bool in,
+                                bool pinned, bool driver, int at, bool *right)
 {
     struct side side = {0};
     weft_status status = bench_set(bench, c->src, c->bytes, 3);
@@ -136,11 +136,11 @@ static weft_status check(struct bench *bench, struct bench_case *c, act *act, bo
 #define ROW(name, act, in, pinned, driver, at)                                                     \
     weft_status name##_run(struct bench *bench, struct bench_case *c, uint64_t n, double *ns)      \
     {                                                                                              \
-        return repeat(bench, c, act, pinned, driver, n, ns);                                       \
+        return repeat_copy(bench, c, act, pinned, driver, n, ns);                                  \
     }                                                                                              \
     weft_status name##_check(struct bench *bench, struct bench_case *c, bool *right)               \
     {                                                                                              \
-        return check(bench, c, act, in, pinned, driver, at, right);                                \
+        return check_copied(bench, c, act, in, pinned, driver, at, right);                         \
     }
 
 /* What one look at the clock takes. */
@@ -179,7 +179,7 @@ weft_status map_copy_to_single_run(struct bench *bench, struct bench_case *c, ui
 
 weft_status map_copy_to_single_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    return check(bench, c, act_copy_to, true, false, false, bench->from, right);
+    return check_copied(bench, c, act_copy_to, true, false, false, bench->from, right);
 }
 
 ROW(map_put, act_put, true, false, false, bench->to)

@@ -97,7 +97,7 @@ static weft_status find_iterations(struct bench *bench, struct bench_case *c, ui
     return status;
 }
 
-static int by_value(const void *a, const void *b)
+int bench_compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -131,7 +131,7 @@ static double floor_of(struct bench *bench, const struct bench_case *c, double m
     return -1;
 }
 
-static weft_status check(struct bench *bench, struct bench_case *c, int *verified)
+static weft_status check_data(struct bench *bench, struct bench_case *c, int *verified)
 {
     *verified = -1;
     if (!bench->options->verify)
@@ -146,7 +146,7 @@ static weft_status check(struct bench *bench, struct bench_case *c, int *verifie
 }
 
 /* The figures that follow from the median time; bytes are those that one PE sends or receives. */
-static void rate(struct bench_point *point, const struct bench *bench)
+static void compute_rates(struct bench_point *point, const struct bench *bench)
 {
     const struct bench_entry *entry = point->entry;
     double moved = entry->family == NULL || entry->sized ? (double)point->bytes : 0;
@@ -172,7 +172,7 @@ weft_status bench_measure(struct bench *bench, struct bench_case *c, struct benc
                                   .iterations = options->iterations,
                                   .repetitions = options->repetitions,
                                   .floors = bench->floors};
-    weft_status status = check(bench, c, &point->verified);
+    weft_status status = check_data(bench, c, &point->verified);
     double warm_up = 0;
     if (!status && options->iterations)
         status = run_once(bench, c, options->iterations, &warm_up);
@@ -186,7 +186,7 @@ weft_status bench_measure(struct bench *bench, struct bench_case *c, struct benc
     }
     if (status)
         return status;
-    qsort(us, (size_t)point->repetitions, sizeof us[0], by_value);
+    qsort(us, (size_t)point->repetitions, sizeof us[0], bench_compare_doubles);
     point->us = us[point->repetitions / 2];
     point->us_min = us[0];
     point->us_max = us[point->repetitions - 1];
@@ -194,6 +194,6 @@ weft_status bench_measure(struct bench *bench, struct bench_case *c, struct benc
     bool by_cpus = c->entry->scope == SCOPE_HOST && options->memory == MEMORY_HOST;
     point->memcpy_us = by_cpus ? bench_memcpy_ns(bench, c) / 1e3 : -1;
     point->floor_us = floor_of(bench, c, point->memcpy_us);
-    rate(point, bench);
+    compute_rates(point, bench);
     return weft_sync(bench->world);
 }

@@ -38,7 +38,7 @@ static weft_status ask(struct bench *bench, struct bench_case *c, int what, uint
 }
 
 /* What is put to `to` is found there; what is got from there is found in the own source. */
-static weft_status check(struct bench *bench, struct bench_case *c, int what, bool *right)
+static weft_status check_proxied(struct bench *bench, struct bench_case *c, int what, bool *right)
 {
     double ignored = 0;
     size_t bytes = threads_of(bench, what) * 8;
@@ -65,7 +65,7 @@ static weft_status check(struct bench *bench, struct bench_case *c, int what, bo
     }                                                                                              \
     weft_status name##_check(struct bench *bench, struct bench_case *c, bool *right)               \
     {                                                                                              \
-        return check(bench, c, what, right);                                                       \
+        return check_proxied(bench, c, what, right);                                               \
     }
 PROXIED(device_proxy_empty, PROXIED_EMPTY)
 PROXIED(device_proxy_trip, PROXIED_TRIP)

@@ -23,7 +23,7 @@ static struct proxy_round round_of(const struct device_trace *device,
          (double)quiet->counted, (double)device->counted, (double)device->returned}};
 }
 
-static void print_table(const struct bench *bench, const double mean[STEPS])
+static void print_proxy_steps(const struct bench *bench, const double mean[STEPS])
 {
     printf("put_signal of 8 bytes and quiet through the proxy, PE %d to PE %d over %s, target %s, "
            "mean of %d\n",
@@ -36,7 +36,7 @@ static void print_table(const struct bench *bench, const double mean[STEPS])
                bench_us_text(mean[step] / 1e3).text);
 }
 
-static void print_json(const struct bench *bench, const double mean[STEPS])
+static void print_proxy_steps_json(const struct bench *bench, const double mean[STEPS])
 {
     json_t *steps = json_array();
     for (int step = 0; step < STEPS; step++)
@@ -63,7 +63,8 @@ static weft_status run_rounds(struct bench *bench, uint64_t *words, struct devic
 }
 
 /* The thread notes the last round's end while that round returns: it is left out. */
-static weft_status trace_rounds(struct bench *bench, uint64_t *words, struct device_trace *trace)
+static weft_status trace_proxy_rounds(struct bench *bench, uint64_t *words,
+                                      struct device_trace *trace)
 {
     static struct proxy_trace_times times[TICKETS];
     static struct device_trace seen[ROUNDS];
@@ -84,9 +85,9 @@ static weft_status trace_rounds(struct bench *bench, uint64_t *words, struct dev
         rounds[i] = round_of(&seen[i], times);
     proxy_steps_average(rounds, ROUNDS - 1, bench->options->target == TARGET_CUDA, mean);
     if (bench->options->json)
-        print_json(bench, mean);
+        print_proxy_steps_json(bench, mean);
     else
-        print_table(bench, mean);
+        print_proxy_steps(bench, mean);
     return WEFT_OK;
 }
 
@@ -99,7 +100,7 @@ weft_status bench_proxy_trace(struct bench *bench)
     if (!status)
         status = bench_alloc(bench, 4096, WEFT_ALLOC_ZERO, &words);
     if (!status && bench->me == bench->from)
-        status = trace_rounds(bench, words, trace);
+        status = trace_proxy_rounds(bench, words, trace);
     if (!status)
         status = weft_barrier(bench->world);
     if (!status)

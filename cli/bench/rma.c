@@ -7,7 +7,7 @@
 enum { WINDOW_WORDS = 512 };
 
 /* Every PE's own pattern in its source, another one in its destination. */
-static weft_status prepare(struct bench *bench, struct bench_case *c)
+static weft_status prepare_rma(struct bench *bench, struct bench_case *c)
 {
     weft_status status = bench_set(bench, c->src, c->bytes, 1 + (uint64_t)bench->me);
     if (!status)
@@ -32,7 +32,7 @@ weft_status host_put_run(struct bench *bench, struct bench_case *c, uint64_t ite
 
 weft_status host_put_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    weft_status status = prepare(bench, c);
+    weft_status status = prepare_rma(bench, c);
     if (!status && bench->me == bench->from)
         status = weft_put(bench->ctx, c->dst, c->src, c->bytes, bench->to);
     if (!status)
@@ -57,7 +57,7 @@ weft_status host_get_run(struct bench *bench, struct bench_case *c, uint64_t ite
 
 weft_status host_get_check(struct bench *bench, struct bench_case *c, bool *right)
 {
-    weft_status status = prepare(bench, c);
+    weft_status status = prepare_rma(bench, c);
     if (status || bench->me != bench->from)
         return status;
     status = weft_get(bench->ctx, c->dst, c->src, c->bytes, bench->to);

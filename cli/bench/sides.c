@@ -140,7 +140,7 @@ double side_figure(const json_t *row, const char *key)
     return json_is_number(value) ? json_number_value(value) : -1;
 }
 
-static void print_head(const struct bench_sides *sides)
+static void print_sides_head(const struct bench_sides *sides)
 {
     printf("%-18s %3s %4s %8s", "benchmark", "PEs", "ctas", "bytes");
     for (int i = 0; i < sides->count; i++)
@@ -181,7 +181,7 @@ void sides_print_table(const struct bench_sides *sides)
     for (int k = 1; k < sides->count; k++)
         if (json_array_size(sides->side[k].rows) > json_array_size(longest->rows))
             longest = &sides->side[k];
-    print_head(sides);
+    print_sides_head(sides);
     json_array_foreach(longest->rows, i, row)
     {
         const json_t *first = side_row_like(&sides->side[0], row);

@@ -35,8 +35,8 @@ static struct {
     sodium_final *final;
 } loaded;
 
-static struct crypto_driver driver;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct crypto_driver opened_crypto;
+static pthread_mutex_t crypto_lock = PTHREAD_MUTEX_INITIALIZER;
 static char tried[512];
 
 static bool hmac_by_openssl(const void *key, size_t key_bytes, const void *message,
@@ -71,7 +71,7 @@ static bool find_openssl(void *library)
         return false;
     loaded.hmac = (openssl_hmac *)dlsym(library, "HMAC");
     loaded.sha256 = (openssl_sha256 *)dlsym(library, "EVP_sha256");
-    driver.hmac_sha256 = hmac_by_openssl;
+    opened_crypto.hmac_sha256 = hmac_by_openssl;
     return loaded.hmac && loaded.sha256;
 }
 
@@ -83,7 +83,7 @@ static bool find_sodium(void *library)
     loaded.begin = (sodium_begin *)dlsym(library, "crypto_auth_hmacsha256_init");
     loaded.update = (sodium_update *)dlsym(library, "crypto_auth_hmacsha256_update");
     loaded.final = (sodium_final *)dlsym(library, "crypto_auth_hmacsha256_final");
-    driver.hmac_sha256 = hmac_by_sodium;
+    opened_crypto.hmac_sha256 = hmac_by_sodium;
     return init && init() >= 0 && state_bytes && state_bytes() <= sizeof(struct sodium_state) &&
            loaded.begin && loaded.update && loaded.final;
 }
@@ -94,7 +94,7 @@ static void note_failure(const char *file, const char *why)
     snprintf(tried + used, sizeof tried - used, "%s%s (%s)", used ? "; " : "", file, why);
 }
 
-static bool load(void)
+static bool load_crypto(void)
 {
     static const struct {
         const char *file;
@@ -111,7 +111,7 @@ static bool load(void)
         if (!library) {
             note_failure(candidates[i].file, dlerror());
         } else if (candidates[i].find(library)) {
-            driver.library = candidates[i].file;
+            opened_crypto.library = candidates[i].file;
             return true;
         } else {
             note_failure(candidates[i].file,
@@ -124,15 +124,15 @@ static bool load(void)
 
 weft_status crypto_load(const struct crypto_driver **crypto)
 {
-    pthread_mutex_lock(&lock);
-    bool good = driver.library || load();
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&crypto_lock);
+    bool good = opened_crypto.library || load_crypto();
+    pthread_mutex_unlock(&crypto_lock);
     if (!good)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "no library for HMAC-SHA256 could be loaded (install libssl3 or "
                          "libsodium23): %s",
                          tried);
-    *crypto = &driver;
+    *crypto = &opened_crypto;
     return WEFT_OK;
 }
 

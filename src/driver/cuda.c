@@ -15,7 +15,7 @@
         __VA_ARGS__                                                                                \
     }
 
-static const struct driver_symbol symbols[] = {
+static const struct driver_symbol cuda_symbols[] = {
 #define SYMBOL(field, names, optional, parameters, arguments)                                      \
     {NAMES names, offsetof(struct cuda, field), optional},
     CUDA_FUNCTIONS(SYMBOL)
@@ -24,14 +24,14 @@ static const struct driver_symbol symbols[] = {
     {{"cuGetErrorString"}, offsetof(struct cuda, GetErrorString), false},
 };
 
-static const char *const files[] = {"libcuda.so.1", "libcuda.so", NULL};
+static const char *const cuda_files[] = {"libcuda.so.1", "libcuda.so", NULL};
 
-static const struct driver_library library = {
+static const struct driver_library cuda_library = {
     .what = "the CUDA driver",
     .remedy = "install the NVIDIA driver (its user-space part has libcuda.so.1)",
-    .names = files,
-    .symbols = symbols,
-    .symbol_count = sizeof symbols / sizeof symbols[0],
+    .names = cuda_files,
+    .symbols = cuda_symbols,
+    .symbol_count = sizeof cuda_symbols / sizeof cuda_symbols[0],
 };
 
 const char *cuda_error_text(const struct cuda *cuda, CUresult result, char *text, size_t bytes)
@@ -103,7 +103,7 @@ static void fault_install(struct cuda *cuda);
 weft_status cuda_open(struct cuda *cuda)
 {
     void *handle;
-    weft_status status = driver_load(&library, cuda, sizeof *cuda, &handle);
+    weft_status status = driver_load(&cuda_library, cuda, sizeof *cuda, &handle);
     if (status)
         return status;
     cuda->handle = handle;
@@ -134,7 +134,7 @@ void cuda_close(struct cuda *cuda)
 CUcontext cuda_current_if_loaded(void)
 {
     CUcontext context = NULL;
-    void *handle = dlopen(files[0], RTLD_NOW | RTLD_NOLOAD);
+    void *handle = dlopen(cuda_files[0], RTLD_NOW | RTLD_NOLOAD);
     if (!handle)
         return NULL;
     CUresult (*get_current)(CUcontext *);

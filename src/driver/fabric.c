@@ -9,22 +9,22 @@
 
 #ifdef WEFT_HAVE_FABRIC
 
-static const char *const files[] = {"libfabric.so.1", NULL};
+static const char *const fabric_files[] = {"libfabric.so.1", NULL};
 
-static const struct driver_symbol symbols[] = {
+static const struct driver_symbol fabric_symbols[] = {
 #define SYMBOL(name, symbol, result, parameters) {{#symbol}, offsetof(struct fabric, name), false},
     FABRIC_FUNCTIONS(SYMBOL)
 #undef SYMBOL
 };
 
-static const struct driver_library library = {
+static const struct driver_library fabric_library = {
     .what = "libfabric",
     .remedy =
         "install the package libfabric1 (Debian, Ubuntu) or libfabric (others), or add the folder "
         "that has it to LD_LIBRARY_PATH",
-    .names = files,
-    .symbols = symbols,
-    .symbol_count = sizeof symbols / sizeof symbols[0],
+    .names = fabric_files,
+    .symbols = fabric_symbols,
+    .symbol_count = sizeof fabric_symbols / sizeof fabric_symbols[0],
 };
 
 weft_status fabric_open(const struct fabric **result)
@@ -35,7 +35,7 @@ weft_status fabric_open(const struct fabric **result)
     weft_status status = WEFT_OK;
     if (!fabric.handle) {
         void *handle = NULL;
-        status = driver_load(&library, &fabric, sizeof fabric, &handle);
+        status = driver_load(&fabric_library, &fabric, sizeof fabric, &handle);
         fabric.handle = handle;
     }
     pthread_mutex_unlock(&lock);

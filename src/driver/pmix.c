@@ -7,10 +7,10 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-static struct pmix_driver driver;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pmix_driver opened_pmix;
+static pthread_mutex_t pmix_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static weft_status load(void)
+static weft_status load_pmix(void)
 {
     static const char file[] = "libpmix.so.2";
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -21,20 +21,20 @@ static weft_status load(void)
                          "launcher has it): %s",
                          file, dlerror());
 #define FIND(name)                                                                                 \
-    driver.name = (__typeof__(&PMIx_##name))dlsym(library, "PMIx_" #name);                         \
-    if (!driver.name)                                                                              \
+    opened_pmix.name = (__typeof__(&PMIx_##name))dlsym(library, "PMIx_" #name);                    \
+    if (!opened_pmix.name)                                                                         \
         return base_fail(WEFT_ERR_UNSUPPORTED, "%s lacks PMIx_%s", file, #name);
     PMIX_FUNCTIONS(FIND)
 #undef FIND
-    driver.library = library;
+    opened_pmix.library = library;
     return WEFT_OK;
 }
 
 weft_status pmix_load(const struct pmix_driver **pmix)
 {
-    pthread_mutex_lock(&lock);
-    weft_status status = driver.library ? WEFT_OK : load();
-    pthread_mutex_unlock(&lock);
-    *pmix = &driver;
+    pthread_mutex_lock(&pmix_lock);
+    weft_status status = opened_pmix.library ? WEFT_OK : load_pmix();
+    pthread_mutex_unlock(&pmix_lock);
+    *pmix = &opened_pmix;
     return status;
 }

@@ -13,7 +13,7 @@
 
 #ifdef WEFT_HAVE_VERBS
 
-static weft_status load(struct verbs *verbs, const char *folder, bool queues)
+static weft_status load_verbs(struct verbs *verbs, const char *folder, bool queues)
 {
     char file[PATH_MAX];
     snprintf(file, sizeof file, "%s/libibverbs.so.1", folder);
@@ -57,12 +57,12 @@ static weft_status load(struct verbs *verbs, const char *folder, bool queues)
 
 weft_status verbs_open(struct verbs *verbs)
 {
-    return load(verbs, "", true);
+    return load_verbs(verbs, "", true);
 }
 
 weft_status verbs_open_at(struct verbs *verbs, const char *folder)
 {
-    return load(verbs, folder, false);
+    return load_verbs(verbs, folder, false);
 }
 
 void verbs_close(struct verbs *verbs)

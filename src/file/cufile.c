@@ -294,14 +294,14 @@ static int64_t carry(const struct opened_file *file, const struct file_io *io)
     return n == -1 ? -error : n;
 }
 
-static weft_status open_queue(const struct opened_file *file, unsigned depth,
-                              struct file_queue **result)
+static weft_status open_cufile_queue(const struct opened_file *file, unsigned depth,
+                                     struct file_queue **result)
 {
     return file_pool_open(file, depth, carry, result);
 }
 
 const struct file_backend file_cufile = {.name = "cufile",
-                                         .open = open_queue,
+                                         .open = open_cufile_queue,
                                          .close = file_pool_close,
                                          .give = file_pool_give,
                                          .push = file_pool_push,

@@ -102,7 +102,7 @@ static weft_status make_buffers(struct file_engine *engine)
     return WEFT_OK;
 }
 
-static void tell_buffers(struct file_engine *engine)
+static void offer_buffers(struct file_engine *engine)
 {
     const struct file_settings *s = &engine->settings;
     engine->buffers_told = true;
@@ -117,7 +117,7 @@ static weft_status ready_buffers(struct file_engine *engine, const struct file_o
     enum { WORTH = 64 << 10 };
     weft_status status = engine->buffers ? WEFT_OK : make_buffers(engine);
     if (!status && bytes >= WORTH && !engine->buffers_told)
-        tell_buffers(engine);
+        offer_buffers(engine);
     struct gpu *gpu = op->transfer.place.kind == FILE_DEVICE ? op->transfer.place.gpu : NULL;
     if (status || !gpu || engine->pinned_for == gpu)
         return status;

@@ -369,7 +369,7 @@ static void shape_op(const struct file_engine *engine, struct file_op *op)
                                     .address = (uintptr_t)t->place.address};
 }
 
-static void append(struct file_engine *engine, struct file_op *op)
+static void append_op(struct file_engine *engine, struct file_op *op)
 {
     op->last = &op->first;
     op->next = NULL;
@@ -406,7 +406,7 @@ weft_status file_drive_run(struct file_engine *engine, const struct file_transfe
         ops[i].transfer = list[i];
         ops[i].left = &left;
         left++;
-        append(engine, &ops[i]);
+        append_op(engine, &ops[i]);
     }
     while (left) {
         if (!engine->driven) {
@@ -462,7 +462,7 @@ weft_status file_drive_begin(struct file_engine *engine, const struct file_trans
     pthread_mutex_lock(&engine->lock);
     weft_status status = engine->broken ? broken(engine) : start_worker(engine);
     if (!status) {
-        append(engine, op);
+        append_op(engine, op);
         engine->background++;
         /* A driver that sleeps takes it up; the worker drives where nobody does. */
         if (engine->waiting)

@@ -28,7 +28,7 @@ struct file_queue {
     pthread_t threads[THREADS];
 };
 
-static void append(struct list *list, struct file_io *io)
+static void append_io(struct list *list, struct file_io *io)
 {
     io->next = NULL;
     *list->last = io;
@@ -69,7 +69,7 @@ static void *serve(void *argument)
         pthread_mutex_unlock(&queue->lock);
         io->result = queue->carry(queue->file, io);
         pthread_mutex_lock(&queue->lock);
-        append(&queue->done, io);
+        append_io(&queue->done, io);
         pthread_cond_signal(&queue->ended);
     }
     pthread_mutex_unlock(&queue->lock);
@@ -125,7 +125,7 @@ weft_status file_pool_open(const struct opened_file *file, unsigned depth, file_
 void file_pool_give(struct file_queue *queue, struct file_io *io)
 {
     pthread_mutex_lock(&queue->lock);
-    append(&queue->todo, io);
+    append_io(&queue->todo, io);
     pthread_cond_signal(&queue->given);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -171,14 +171,14 @@ void file_pool_wake(struct file_queue *queue)
     pthread_mutex_unlock(&queue->lock);
 }
 
-static weft_status open_queue(const struct opened_file *file, unsigned depth,
-                              struct file_queue **result)
+static weft_status open_thread_queue(const struct opened_file *file, unsigned depth,
+                                     struct file_queue **result)
 {
     return file_pool_open(file, depth, file_carry_by_system, result);
 }
 
 const struct file_backend file_threads = {.name = "threads",
-                                          .open = open_queue,
+                                          .open = open_thread_queue,
                                           .close = file_pool_close,
                                           .give = file_pool_give,
                                           .push = file_pool_push,

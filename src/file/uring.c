@@ -28,8 +28,8 @@ static void close_queue(struct file_queue *queue)
     free(queue);
 }
 
-static weft_status open_queue(const struct opened_file *file, unsigned depth,
-                              struct file_queue **result)
+static weft_status open_uring_queue(const struct opened_file *file, unsigned depth,
+                                    struct file_queue **result)
 {
     struct file_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
@@ -46,7 +46,7 @@ static weft_status open_queue(const struct opened_file *file, unsigned depth,
     return WEFT_OK;
 }
 
-static bool tell_buffers(struct file_queue *queue, char *base, size_t bytes, unsigned count)
+static bool register_buffers(struct file_queue *queue, char *base, size_t bytes, unsigned count)
 {
     struct iovec list[FILE_DEPTH_MOST];
     if (!count) {
@@ -133,9 +133,9 @@ static void wake(struct file_queue *queue)
 }
 
 const struct file_backend file_uring = {.name = "uring",
-                                        .open = open_queue,
+                                        .open = open_uring_queue,
                                         .close = close_queue,
-                                        .buffers = tell_buffers,
+                                        .buffers = register_buffers,
                                         .give = give,
                                         .push = push,
                                         .take = take,

@@ -23,7 +23,7 @@ static const enum segment_id segments[WEFT_DEV_SEGMENTS] = {
     [WEFT_DEV_DATA] = SEG_DATA,
 };
 
-static struct simt_view *of(struct device_view *view)
+static struct simt_view *simt_view_of(struct device_view *view)
 {
     return (struct simt_view *)view;
 }
@@ -36,13 +36,13 @@ static bool reached(const struct weft_job *job, int pe)
 static size_t simt_segment_bytes(struct device_view *view, enum weft_dev_segment_id segment)
 {
     enum segment_id id = segments[segment];
-    return id == SEG_COUNT ? 0 : of(view)->job->segments[id].size;
+    return id == SEG_COUNT ? 0 : simt_view_of(view)->job->segments[id].size;
 }
 
 /* The own part is at the symmetric address itself, whatever path a test chose for it. */
 static uint64_t simt_part(struct device_view *view, enum weft_dev_segment_id segment, int pe)
 {
-    const struct weft_job *job = of(view)->job;
+    const struct weft_job *job = simt_view_of(view)->job;
     enum segment_id id = segments[segment];
     if (id == SEG_COUNT)
         return 0;
@@ -53,7 +53,7 @@ static uint64_t simt_part(struct device_view *view, enum weft_dev_segment_id seg
 
 static uint64_t simt_areas(struct device_view *view, int pe)
 {
-    const struct weft_job *job = of(view)->job;
+    const struct weft_job *job = simt_view_of(view)->job;
     if (pe != job->pe && !reached(job, pe))
         return 0;
     return (uintptr_t)job->paths.map[pe][SEG_SYSTEM] + device_areas_offset(job->npes);
@@ -61,7 +61,7 @@ static uint64_t simt_areas(struct device_view *view, int pe)
 
 static bool simt_atomics(struct device_view *view, int pe)
 {
-    const struct weft_job *job = of(view)->job;
+    const struct weft_job *job = simt_view_of(view)->job;
     return reached(job, pe); /* of this PE, too: its path may want the own atomics */
 }
 
@@ -70,8 +70,8 @@ static weft_status simt_table_make(struct device_view *view, size_t bytes, void 
     struct table *table = calloc(1, sizeof *table + bytes);
     if (!table)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a table of %zu bytes", bytes);
-    table->next = of(view)->tables;
-    of(view)->tables = table;
+    table->next = simt_view_of(view)->tables;
+    simt_view_of(view)->tables = table;
     *result = table->bytes;
     return WEFT_OK;
 }
@@ -99,7 +99,7 @@ static weft_status simt_shared_make(struct device_view *view, size_t bytes, void
 
 static void simt_close(struct device_view *view)
 {
-    struct simt_view *simt = of(view);
+    struct simt_view *simt = simt_view_of(view);
     while (simt->tables) {
         struct table *table = simt->tables;
         simt->tables = table->next;

@@ -36,7 +36,7 @@ static bool rest(struct device_watch *watch)
     return watch->stop;
 }
 
-static void *look(void *argument)
+static void *watch_faults(void *argument)
 {
     struct device_watch *watch = argument;
     weft_status status = WEFT_OK;
@@ -62,7 +62,7 @@ weft_status device_watch_start(struct weft_job *job, struct device_watch **resul
     watch->process = getpid();
     pthread_mutex_init(&watch->lock, NULL);
     pthread_cond_init(&watch->stopped, NULL);
-    int error = thread_start(&watch->thread, look, watch);
+    int error = thread_start(&watch->thread, watch_faults, watch);
     if (error) {
         free(watch);
         return base_fail(WEFT_ERR_SYSTEM,

@@ -46,7 +46,7 @@ static int find_dead(struct weft_job *job)
     return -1;
 }
 
-static int slot_of(const struct weft_job *job, int pe)
+static int slot_or_first(const struct weft_job *job, int pe)
 {
     for (int slot = 0; slot < job->boot->local_npes; slot++)
         if (job->boot->local_pes[slot] == pe)
@@ -63,7 +63,7 @@ static weft_status report_death(struct weft_job *job, int pe)
             return job_fail(job, status, base_last_error());
         nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL);
     }
-    struct box *box = job_box(job, slot_of(job, pe));
+    struct box *box = job_box(job, slot_or_first(job, pe));
     char sentence[256];
     if (atomic_load(&box->state) == BOX_ABORTED)
         snprintf(sentence, sizeof sentence, "PE %d (pid %d) ended the job with code %d", pe,

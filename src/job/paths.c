@@ -24,7 +24,7 @@ uint32_t job_paths_wanted(const struct weft_job *job)
     return wanted & ~job->order.excluded;
 }
 
-static weft_status look(struct weft_job *job, enum path_id path)
+static weft_status find_path(struct weft_job *job, enum path_id path)
 {
     struct path_found *found = calloc(1, sizeof *found);
     job->paths.found[path] = found;
@@ -46,7 +46,7 @@ weft_status job_look_paths(struct weft_job *job, uint32_t wanted)
     weft_status status = WEFT_OK;
     for (int path = 0; path < PATH_COUNT && !status; path++)
         if (wanted & 1u << path && path_ops_of((enum path_id)path)->look)
-            status = look(job, (enum path_id)path);
+            status = find_path(job, (enum path_id)path);
     return status;
 }
 

@@ -58,24 +58,6 @@ bool assign_takes(const struct machine *machine, const struct machine_nic *nic)
 
 /* --- candidates ------------------------------------------------------------------------------- */
 
-static struct endpoint gpu_end(const struct machine *machine, const struct machine_gpu *gpu)
-{
-    struct endpoint end = {.kind = ENDPOINT_GPU,
-                           .index = number_or(gpu->index, -1),
-                           .pci = machine_find_pci(machine, gpu->bdf.value)};
-    snprintf(end.name, sizeof end.name, "gpu%" PRId64, end.index);
-    return end;
-}
-
-static struct endpoint nic_end(const struct machine *machine, const struct machine_nic *nic)
-{
-    struct endpoint end = {.kind = ENDPOINT_NIC,
-                           .index = nic - machine->nics,
-                           .pci = machine_find_pci(machine, nic->bdf.value)};
-    snprintf(end.name, sizeof end.name, "%s", text_or(nic->name, "?"));
-    return end;
-}
-
 static int64_t expected_mbps(const struct machine *machine, const struct endpoint *gpu,
                              const struct endpoint *nic)
 {
@@ -91,11 +73,11 @@ static int64_t expected_mbps(const struct machine *machine, const struct endpoin
 static void find_candidates(struct work *w, int g)
 {
     const struct machine *m = w->machine;
-    struct endpoint gpu = gpu_end(m, w->result->list[g].gpu);
+    struct endpoint gpu = endpoint_of_gpu(m, w->result->list[g].gpu);
     enum level nearest = LEVEL_UNKNOWN;
     int64_t most = 0;
     for (size_t i = 0; i < w->n_nics; i++) {
-        struct endpoint nic = nic_end(m, &m->nics[i]);
+        struct endpoint nic = endpoint_of_nic(m, &m->nics[i]);
         if (!assign_takes(m, &m->nics[i]))
             continue;
         w->mbps[(size_t)g * w->n_nics + i] = expected_mbps(m, &gpu, &nic);
@@ -104,7 +86,7 @@ static void find_candidates(struct work *w, int g)
     }
     for (int pass = 0; pass < 2; pass++) /* the least distance, then all that have it */
         for (size_t i = 0; i < w->n_nics; i++) {
-            struct endpoint nic = nic_end(m, &m->nics[i]);
+            struct endpoint nic = endpoint_of_nic(m, &m->nics[i]);
             enum level level = routes_level(m, gpu.pci, nic.pci);
             bool fast = w->mbps[(size_t)g * w->n_nics + i] * 11 / 10 >= most;
             if (!assign_takes(m, &m->nics[i]) || !fast)
@@ -207,7 +189,7 @@ static void explain_nic(const struct work *w, int g, struct assigned *a)
         snprintf(a->why + used, sizeof a->why - used, "; whether its port is up is unknown");
 }
 
-static void tell(struct work *w, int g)
+static void explain_choice(struct work *w, int g)
 {
     struct assigned *a = &w->result->list[g];
     a->rail = -1;
@@ -218,7 +200,8 @@ static void tell(struct work *w, int g)
     }
     a->nic = &w->machine->nics[w->given[g]];
     const struct machine_port *port = assign_port(w->machine, a->nic);
-    struct endpoint gpu = gpu_end(w->machine, a->gpu), nic = nic_end(w->machine, a->nic);
+    struct endpoint gpu = endpoint_of_gpu(w->machine, a->gpu),
+                    nic = endpoint_of_nic(w->machine, a->nic);
     a->port = port ? number_or(port->port, 1) : 1;
     a->level = routes_level(w->machine, gpu.pci, nic.pci);
     a->mbps = w->mbps[(size_t)g * w->n_nics + (size_t)w->given[g]];
@@ -250,7 +233,7 @@ void assign_nics(const struct machine *machine, struct assignment *result)
     }
     match(&w);
     for (int g = 0; g < result->n; g++)
-        tell(&w, g);
+        explain_choice(&w, g);
     for (size_t i = 0; i < nics; i++) {
         result->rails += w.load[i] > 0;
         result->unused += assign_takes(machine, &machine->nics[i]) && !w.load[i];

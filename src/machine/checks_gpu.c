@@ -28,7 +28,7 @@ static const char *index_text(const struct machine_gpu *gpu)
 }
 
 /* The remedy of the table is one of NVIDIA's tools: of other vendors' GPUs it is the like of it. */
-static void suit(const struct machine_gpu *gpu, struct finding *finding)
+static void suit_vendor(const struct machine_gpu *gpu, struct finding *finding)
 {
     static const struct {
         enum reason reason;
@@ -69,17 +69,17 @@ void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
 {
     const char *index = index_text(gpu);
     if (number_or(gpu->ecc_uncorrected, 0) > 0)
-        suit(gpu, finding_add(findings, REASON_GPU_ECC, WEIGHT_SLOW, index,
-                              "gpu%s: %" PRId64 " uncorrected ECC errors", index,
-                              gpu->ecc_uncorrected.value));
+        suit_vendor(gpu, finding_add(findings, REASON_GPU_ECC, WEIGHT_SLOW, index,
+                                     "gpu%s: %" PRId64 " uncorrected ECC errors", index,
+                                     gpu->ecc_uncorrected.value));
     if (is_nvidia(gpu) && text_is(gpu->compute_mode, "prohibited"))
         check_prohibited(gpu, findings);
     if (gpu->clock_reasons.known && (gpu->clock_reasons.value & CLOCKS_HELD))
-        suit(gpu, finding_add(findings, REASON_GPU_CLOCKS, WEIGHT_SLOW, index,
-                              "gpu%s: clock reasons 0x%" PRIx64 ", SM clock %" PRId64 " of %" PRId64
-                              " MHz",
-                              index, gpu->clock_reasons.value, number_or(gpu->sm_mhz, 0),
-                              number_or(gpu->sm_mhz_max, 0)));
+        suit_vendor(gpu, finding_add(findings, REASON_GPU_CLOCKS, WEIGHT_SLOW, index,
+                                     "gpu%s: clock reasons 0x%" PRIx64 ", SM clock %" PRId64
+                                     " of %" PRId64 " MHz",
+                                     index, gpu->clock_reasons.value, number_or(gpu->sm_mhz, 0),
+                                     number_or(gpu->sm_mhz_max, 0)));
     if (is_nvidia(gpu) && number_is(gpu->persistence, 0))
         finding_add(findings, REASON_GPU_PERSISTENCE, WEIGHT_NOTE, index,
                     "gpu%s: persistence mode is off", index);
@@ -199,12 +199,12 @@ static void check_link_state(const struct machine *machine, const struct machine
     const char *index = index_text(gpu);
     struct link_count count = count_links(machine, gpu->index.value);
     if (count.all && !count.up)
-        suit(gpu, finding_add(findings, REASON_NVLINK_BRIDGE, WEIGHT_OFF, index,
-                              "gpu%s: none of its %d links is up", index, count.all));
+        suit_vendor(gpu, finding_add(findings, REASON_NVLINK_BRIDGE, WEIGHT_OFF, index,
+                                     "gpu%s: none of its %d links is up", index, count.all));
     else if (count.up < count.all)
-        suit(gpu, finding_add(findings, REASON_NVLINK_DOWN, WEIGHT_SLOW, index,
-                              "gpu%s: %d of %d links up; down: %s", index, count.up, count.all,
-                              count.down));
+        suit_vendor(gpu, finding_add(findings, REASON_NVLINK_DOWN, WEIGHT_SLOW, index,
+                                     "gpu%s: %d of %d links up; down: %s", index, count.up,
+                                     count.all, count.down));
 }
 
 struct link_errors {
@@ -275,9 +275,9 @@ void check_gpu_links(const struct machine *machine, const struct machine_gpu *gp
             continue;
         int64_t line = line_speed(link);
         if (line && link->mbps.known && link->mbps.value < line * 95 / 100)
-            suit(gpu, finding_add(findings, REASON_NVLINK_SPEED, WEIGHT_SLOW, index,
-                                  "gpu%s link %" PRId64 ": %" PRId64 " of %" PRId64 " MB/s", index,
-                                  number_or(link->link, -1), link->mbps.value, line));
+            suit_vendor(gpu, finding_add(findings, REASON_NVLINK_SPEED, WEIGHT_SLOW, index,
+                                         "gpu%s link %" PRId64 ": %" PRId64 " of %" PRId64 " MB/s",
+                                         index, number_or(link->link, -1), link->mbps.value, line));
     }
 }
 
@@ -497,10 +497,10 @@ void check_peer(const struct machine *machine, const struct endpoint *a, const s
     if (!told && !linked)
         check_socket(machine, a, b, findings);
     if (!told)
-        suit(machine_find_gpu(machine, a->index),
-             finding_add(findings, REASON_P2P_UNTOLD, WEIGHT_UNKNOWN, NULL,
-                         "no peer status of %s %s: %s", a->name, b->name,
-                         p ? why_unknown(driver_word(p, linked).why) : "not recorded"));
+        suit_vendor(machine_find_gpu(machine, a->index),
+                    finding_add(findings, REASON_P2P_UNTOLD, WEIGHT_UNKNOWN, NULL,
+                                "no peer status of %s %s: %s", a->name, b->name,
+                                p ? why_unknown(driver_word(p, linked).why) : "not recorded"));
     if (!linked) /* of a way that is off for another cause, this is only good to know */
         check_pcie_way(machine, a, b, best && best->kind == ROUTE_PEER ? WEIGHT_SLOW : WEIGHT_NOTE,
                        findings);

@@ -9,19 +9,10 @@
 
 enum { ROCE_MTU_LEAST = 4200 };
 
-static struct endpoint nic_end(const struct machine *machine, const struct machine_nic *nic)
-{
-    struct endpoint end = {.kind = ENDPOINT_NIC,
-                           .index = nic - machine->nics,
-                           .pci = machine_find_pci(machine, nic->bdf.value)};
-    snprintf(end.name, sizeof end.name, "%s", text_or(nic->name, ""));
-    return end;
-}
-
 static enum level level_to(const struct machine *machine, const struct endpoint *gpu,
                            const struct machine_nic *nic)
 {
-    struct endpoint end = nic_end(machine, nic);
+    struct endpoint end = endpoint_of_nic(machine, nic);
     return routes_apart(machine, gpu, &end);
 }
 
@@ -137,7 +128,7 @@ static bool may_register(const struct machine *machine, const struct endpoint *g
 }
 
 /* The open kernel module, which exports dma-buf, needs a GPU System Processor: Turing and newer. */
-static void suit(const struct machine_gpu *gpu, struct finding *finding)
+static void suit_generation(const struct machine_gpu *gpu, struct finding *finding)
 {
     int64_t major = number_or(gpu->cc_major, 99), minor = number_or(gpu->cc_minor, 0);
     if (major < 7 || (major == 7 && minor < 5))
@@ -164,7 +155,7 @@ static void check_registration(const struct machine *machine, const struct endpo
     if ((failed = rung(machine, gpu, nic, "export", "failed"))) {
         f = rung_finding(findings, closed && !works ? REASON_GDR_CLOSED : REASON_GDR_NO_DMABUF,
                          weight, failed);
-        suit(machine_find_gpu(machine, gpu->index), f);
+        suit_generation(machine_find_gpu(machine, gpu->index), f);
         repair_rung(machine, gpu, nic, "export", f);
         repair_rung(machine, gpu, nic, "dmabuf", f);
     }
@@ -199,14 +190,14 @@ static void check_untried(const struct machine *machine, const struct endpoint *
     if (number_is(g->dmabuf, 0)) {
         f = finding_add(findings, REASON_GDR_NO_DMABUF, no_peermem ? WEIGHT_OFF : WEIGHT_NOTE, NULL,
                         "%s: CUDA attribute 124 (dma-buf) is 0", gpu->name);
-        suit(g, f);
+        suit_generation(g, f);
         finding_repair(f, "load module nvidia_peermem");
     }
     if (closed && no_peermem) {
         f = finding_add(findings, REASON_GDR_CLOSED, WEIGHT_OFF, NULL,
                         "closed kernel module %s, nvidia_peermem is not loaded",
                         text_or(machine->drivers.nvidia_module, "?"));
-        suit(g, f);
+        suit_generation(g, f);
         finding_repair(f, "load module nvidia_peermem");
     } else if (no_peermem)
         finding_add(findings, REASON_GDR_NO_PEERMEM, WEIGHT_NOTE, NULL,
@@ -269,7 +260,7 @@ static void check_far(const struct machine *machine, const struct endpoint *gpu,
             : near_in_turn(machine, gpu, port ? number_or(port->mbit, 0) : 0, &nearest);
     if (!near || nearest >= here)
         return;
-    struct endpoint end = nic_end(machine, near);
+    struct endpoint end = endpoint_of_nic(machine, near);
     int64_t there = direct_mbps(machine, gpu, &end);
     if (!there || !direct || there * 11 / 10 >= direct)
         finding_add(findings, REASON_GDR_FAR, WEIGHT_SLOW, near->name.value,

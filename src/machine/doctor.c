@@ -52,23 +52,17 @@ static bool is_nature(enum reason reason)
 }
 
 /* False for a GPU without a number of its own: nothing can be asked by that name. */
-static bool gpu_end(const struct machine *machine, size_t i, struct endpoint *end)
+static bool find_askable_gpu(const struct machine *machine, size_t i, struct endpoint *end)
 {
     const struct machine_gpu *gpu = &machine->gpus[i];
-    *end = (struct endpoint){.kind = ENDPOINT_GPU,
-                             .index = number_or(gpu->index, -1),
-                             .pci = machine_find_pci(machine, gpu->bdf.value)};
-    snprintf(end->name, sizeof end->name, "gpu%" PRId64, end->index);
+    *end = endpoint_of_gpu(machine, gpu);
     return machine_find_gpu(machine, end->index) == gpu;
 }
 
-static bool nic_end(const struct machine *machine, const struct machine_nic *nic,
-                    struct endpoint *end)
+static bool find_askable_nic(const struct machine *machine, const struct machine_nic *nic,
+                             struct endpoint *end)
 {
-    *end = (struct endpoint){.kind = ENDPOINT_NIC,
-                             .index = nic - machine->nics,
-                             .pci = machine_find_pci(machine, nic->bdf.value)};
-    snprintf(end->name, sizeof end->name, "%s", text_or(nic->name, "?"));
+    *end = endpoint_of_nic(machine, nic);
     return machine_find_nic(machine, end->name) == nic;
 }
 
@@ -96,7 +90,7 @@ static void check_each_gpu(const struct machine *machine, struct findings *findi
 {
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint end;
-        if (!gpu_end(machine, i, &end))
+        if (!find_askable_gpu(machine, i, &end))
             continue;
         findings->place = end.name;
         first(machine, &machine->gpus[i], findings);
@@ -122,7 +116,7 @@ static int examine_pcie(const struct machine *machine, struct findings *findings
     int n = 0;
     for (size_t i = 0; i < machine->n_gpus; i++, n++) {
         struct endpoint end;
-        if (!gpu_end(machine, i, &end))
+        if (!find_askable_gpu(machine, i, &end))
             continue;
         findings->place = end.name;
         check_pcie(machine, &end, findings);
@@ -159,7 +153,7 @@ static int examine_pairs(const struct machine *machine, struct findings *finding
             static struct routes routes;
             struct endpoint a, b;
             char place[140];
-            if (i == j || !gpu_end(machine, i, &a) || !gpu_end(machine, j, &b))
+            if (i == j || !find_askable_gpu(machine, i, &a) || !find_askable_gpu(machine, j, &b))
                 continue;
             snprintf(place, sizeof place, "%s %s", a.name, b.name);
             findings->place = place;
@@ -205,10 +199,11 @@ static int check_each_nic(const struct machine *machine, const struct assignment
     int n = 0;
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint gpu, nic;
-        if (!gpu_end(machine, i, &gpu) || (nvidia && !text_is(machine->gpus[i].vendor, "nvidia")))
+        if (!find_askable_gpu(machine, i, &gpu) ||
+            (nvidia && !text_is(machine->gpus[i].vendor, "nvidia")))
             continue;
         for (size_t k = 0; k < machine->n_nics; k++) {
-            if (!nic_end(machine, &machine->nics[k], &nic) ||
+            if (!find_askable_nic(machine, &machine->nics[k], &nic) ||
                 !is_pair(machine, &assignment->list[i], &gpu, &machine->nics[k]))
                 continue;
             findings->place = gpu.name;
@@ -231,7 +226,7 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
 {
     for (size_t i = 0; i < machine->n_nics; i++) {
         struct endpoint nic;
-        if (!nic_end(machine, &machine->nics[i], &nic))
+        if (!find_askable_nic(machine, &machine->nics[i], &nic))
             continue;
         findings->place = nic.name;
         check_nic(machine, &nic, findings);
@@ -272,9 +267,9 @@ static int examine_storage(const struct machine *machine, struct findings *findi
         enum level least = LEVEL_UNKNOWN;
         if (mount->type.value && word_is_one_of(mount->type.value, "tmpfs|overlay"))
             continue;
-        bool any = gpu_end(machine, 0, &best);
+        bool any = find_askable_gpu(machine, 0, &best);
         for (size_t g = 0; g < machine->n_gpus; g++) {
-            bool known = gpu_end(machine, g, &gpu);
+            bool known = find_askable_gpu(machine, g, &gpu);
             enum level here = routes_level(machine, gpu.pci, pci);
             if (known && (here < least || !any)) {
                 any = true;

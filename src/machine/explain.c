@@ -43,8 +43,8 @@ static const struct machine_mount *mount_of(const struct machine *machine,
     return NULL;
 }
 
-static weft_status find_end(const struct machine *machine, const char *name,
-                            struct verdict *verdict, struct endpoint *end)
+static weft_status find_named_end(const struct machine *machine, const char *name,
+                                  struct verdict *verdict, struct endpoint *end)
 {
     if (is_path(name))
         return find_file(machine, name, verdict, end);
@@ -203,9 +203,9 @@ weft_status explain_pair(const struct machine *machine, const char *a, const cha
                          struct verdict *v)
 {
     memset(v, 0, sizeof *v);
-    weft_status status = find_end(machine, a, v, &v->a);
+    weft_status status = find_named_end(machine, a, v, &v->a);
     if (!status)
-        status = find_end(machine, b, v, &v->b);
+        status = find_named_end(machine, b, v, &v->b);
     if (status)
         return status;
     bool gpu = v->a.kind == ENDPOINT_GPU || v->b.kind == ENDPOINT_GPU;

@@ -91,7 +91,7 @@ static bool scan_to_key(struct scanner *s, const char *key)
     return false;
 }
 
-static int line_of(const struct reader *r, const char *field)
+static int line_of_field(const struct reader *r, const char *field)
 {
     struct scanner s = {.at = r->text, .line = 1};
     if (r->record && scan_to_key(&s, r->record) && !r->single) {
@@ -112,7 +112,7 @@ static weft_status fail(const struct reader *r, const char *field, const char *w
     char item[32] = "";
     if (!r->single && r->record)
         snprintf(item, sizeof item, "[%zu]", r->item);
-    return base_fail(WEFT_ERR_ARGUMENT, "%s:%d: %s%s%s%s: %s", r->name, line_of(r, field),
+    return base_fail(WEFT_ERR_ARGUMENT, "%s:%d: %s%s%s%s: %s", r->name, line_of_field(r, field),
                      r->record ? r->record : "machine", item, field ? "." : "", field ? field : "",
                      what);
 }
@@ -227,7 +227,7 @@ static weft_status read_record(struct reader *r, const struct machine_record *re
     return WEFT_OK;
 }
 
-static weft_status read_version(struct reader *r, const json_t *root)
+static weft_status read_format_version(struct reader *r, const json_t *root)
 {
     const json_t *version = json_object_get(root, "weft-machine");
     if (!json_is_integer(version))
@@ -238,8 +238,8 @@ static weft_status read_version(struct reader *r, const json_t *root)
         return WEFT_OK;
     return base_fail(WEFT_ERR_ARGUMENT,
                      "%s:%d: the file has format version %lld, this weft reads version %d: %s",
-                     r->name, line_of(r, "weft-machine"), (long long)json_integer_value(version),
-                     MACHINE_FILE_VERSION,
+                     r->name, line_of_field(r, "weft-machine"),
+                     (long long)json_integer_value(version), MACHINE_FILE_VERSION,
                      json_integer_value(version) > MACHINE_FILE_VERSION
                          ? "read it with the weft that wrote it, or a newer one"
                          : "no such version was ever written");
@@ -273,7 +273,7 @@ static weft_status read_root(struct reader *r, json_t *root)
 {
     const char *key;
     json_t *value;
-    weft_status status = read_version(r, root);
+    weft_status status = read_format_version(r, root);
     json_object_foreach(root, key, value)
     {
         if (!status)

@@ -12,8 +12,8 @@ struct growth {
     char where[128]; /* "symbol errors +3, link down +1" */
 };
 
-static void add(struct growth *growth, struct machine_number before, struct machine_number after,
-                const char *name)
+static void add_error(struct growth *growth, struct machine_number before,
+                      struct machine_number after, const char *name)
 {
     if (!before.known || !after.known)
         return;
@@ -26,7 +26,7 @@ static void add(struct growth *growth, struct machine_number before, struct mach
              name, after.value - before.value);
 }
 
-static void tell(const struct growth *growth, struct machine_number *to)
+static void report_growth(const struct growth *growth, struct machine_number *to)
 {
     if (growth->known)
         number_set(to, growth->sum);
@@ -35,19 +35,19 @@ static void tell(const struct growth *growth, struct machine_number *to)
 static void note_pci(struct machine_pci *before, const struct machine_pci *after)
 {
     struct growth growth = {.known = false};
-    add(&growth, before->aer_correctable, after->aer_correctable, "corrected");
-    add(&growth, before->aer_uncorrectable, after->aer_uncorrectable, "not corrected");
-    tell(&growth, &before->aer_grown);
+    add_error(&growth, before->aer_correctable, after->aer_correctable, "corrected");
+    add_error(&growth, before->aer_uncorrectable, after->aer_uncorrectable, "not corrected");
+    report_growth(&growth, &before->aer_grown);
 }
 
 static void note_port(struct machine *machine, struct machine_port *before,
                       const struct machine_port *after)
 {
     struct growth growth = {.known = false};
-    add(&growth, before->symbol_errors, after->symbol_errors, "symbol errors");
-    add(&growth, before->link_downed, after->link_downed, "link down");
-    add(&growth, before->retransmits, after->retransmits, "retransmits");
-    tell(&growth, &before->errors_grown);
+    add_error(&growth, before->symbol_errors, after->symbol_errors, "symbol errors");
+    add_error(&growth, before->link_downed, after->link_downed, "link down");
+    add_error(&growth, before->retransmits, after->retransmits, "retransmits");
+    report_growth(&growth, &before->errors_grown);
     if (growth.known)
         text_set(machine, &before->errors_where, growth.where);
 }
@@ -56,16 +56,16 @@ static void note_link(struct machine *machine, struct machine_link *before,
                       const struct machine_link *after)
 {
     struct growth growth = {.known = false};
-    add(&growth, before->crc_errors, after->crc_errors, "CRC");
-    add(&growth, before->replays, after->replays, "replays");
-    add(&growth, before->recoveries, after->recoveries, "recoveries");
-    add(&growth, before->ecc_errors, after->ecc_errors, "ECC");
-    add(&growth, before->receive_errors, after->receive_errors, "receive");
-    add(&growth, before->integrity_errors, after->integrity_errors, "integrity");
-    add(&growth, before->discards, after->discards, "discards");
-    add(&growth, before->failed_recoveries, after->failed_recoveries, "failed recoveries");
-    add(&growth, before->effective_errors, after->effective_errors, "effective");
-    tell(&growth, &before->errors_grown);
+    add_error(&growth, before->crc_errors, after->crc_errors, "CRC");
+    add_error(&growth, before->replays, after->replays, "replays");
+    add_error(&growth, before->recoveries, after->recoveries, "recoveries");
+    add_error(&growth, before->ecc_errors, after->ecc_errors, "ECC");
+    add_error(&growth, before->receive_errors, after->receive_errors, "receive");
+    add_error(&growth, before->integrity_errors, after->integrity_errors, "integrity");
+    add_error(&growth, before->discards, after->discards, "discards");
+    add_error(&growth, before->failed_recoveries, after->failed_recoveries, "failed recoveries");
+    add_error(&growth, before->effective_errors, after->effective_errors, "effective");
+    report_growth(&growth, &before->errors_grown);
     if (growth.known)
         text_set(machine, &before->errors_where, growth.where);
 }
@@ -112,7 +112,7 @@ void growth_note(struct machine *machine, const struct machine *later)
         const struct machine_gpu *after =
             machine_find_gpu(later, number_or(machine->gpus[i].index, -1));
         if (after)
-            add(&growth, machine->gpus[i].pcie_replays, after->pcie_replays, "replays");
-        tell(&growth, &machine->gpus[i].replays_grown);
+            add_error(&growth, machine->gpus[i].pcie_replays, after->pcie_replays, "replays");
+        report_growth(&growth, &machine->gpus[i].replays_grown);
     }
 }

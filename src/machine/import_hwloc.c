@@ -56,13 +56,14 @@ static const char *info_of(const struct xml_node *node, const char *name)
     return NULL;
 }
 
-static void take_text(struct machine *m, struct machine_text *to, const char *value)
+static void take_hwloc_text(struct machine *m, struct machine_text *to, const char *value)
 {
     if (value && *value)
         text_set(m, to, value);
 }
 
-static void take_number(struct machine_number *to, const char *value, int64_t low, int64_t high)
+static void take_hwloc_number(struct machine_number *to, const char *value, int64_t low,
+                              int64_t high)
 {
     int64_t number;
     if (value && import_number(value, low, high, &number))
@@ -161,10 +162,10 @@ static weft_status take_package(struct hwloc_reader *r, const struct xml_node *n
         number_set(&p->cores, cores);
     if (threads)
         number_set(&p->threads, threads);
-    take_text(m, &s->cpu_vendor, info_of(node, "CPUVendor"));
-    take_text(m, &s->cpu_model, info_of(node, "CPUModel"));
-    take_number(&s->cpu_family, info_of(node, "CPUFamilyNumber"), 0, 4096);
-    take_number(&s->cpu_model_number, info_of(node, "CPUModelNumber"), 0, 65536);
+    take_hwloc_text(m, &s->cpu_vendor, info_of(node, "CPUVendor"));
+    take_hwloc_text(m, &s->cpu_model, info_of(node, "CPUModel"));
+    take_hwloc_number(&s->cpu_family, info_of(node, "CPUFamilyNumber"), 0, 4096);
+    take_hwloc_number(&s->cpu_model_number, info_of(node, "CPUModelNumber"), 0, 65536);
     struct set *grown = machine_alloc(m, m->n_packages * sizeof *grown);
     if (r->packages)
         memcpy(grown, r->packages, (m->n_packages - 1) * sizeof *grown);
@@ -187,7 +188,7 @@ static weft_status take_node(struct hwloc_reader *r, const struct xml_node *node
         return status;
     struct machine_numa *numa = machine_add_numa(m);
     number_set(&numa->index, index);
-    take_number(&numa->memory_bytes, xml_value(node, "local_memory"), 0, MACHINE_MANY);
+    take_hwloc_number(&numa->memory_bytes, xml_value(node, "local_memory"), 0, MACHINE_MANY);
     const char *list = import_cpu_list(m, cpus.words, cpus.n);
     if (*list)
         text_set(m, &numa->cpus, list);
@@ -225,8 +226,9 @@ static void take_ids(const char *text, struct machine_pci *pci)
     number_set(&pci->device, device);
 }
 
-static weft_status add_pci(struct hwloc_reader *r, const struct xml_node *node,
-                           const struct place *place, const char *kind, struct machine_pci *copy)
+static weft_status add_hwloc_pci(struct hwloc_reader *r, const struct xml_node *node,
+                                 const struct place *place, const char *kind,
+                                 struct machine_pci *copy)
 {
     struct machine *m = r->im->machine;
     const char *busid = xml_value(node, "pci_busid");
@@ -264,7 +266,7 @@ static bool is_gpu(const struct machine_pci *pci)
            (vendor == 0x8086 && class == 0x0380);
 }
 
-static void add_gpu(struct hwloc_reader *r, const struct machine_pci *pci)
+static void add_hwloc_gpu(struct hwloc_reader *r, const struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
     struct machine_gpu *gpu = machine_add_gpu(m);
@@ -283,15 +285,15 @@ static struct machine_gpu *gpu_of(struct machine *m, const struct machine_pci *p
 }
 
 /* What NVML, CUDA or ROCm told hwloc of a GPU. Its number is NVML's or ROCm's. */
-static weft_status take_gpu(struct hwloc_reader *r, const struct xml_node *node, const char *name,
-                            struct machine_gpu *gpu)
+static weft_status take_hwloc_gpu(struct hwloc_reader *r, const struct xml_node *node,
+                                  const char *name, struct machine_gpu *gpu)
 {
     struct machine *m = r->im->machine;
     int64_t index, kib;
     bool numbered = strncmp(name, "nvml", 4) == 0 || strncmp(name, "rsmi", 4) == 0;
-    take_text(m, &gpu->name, info_of(node, "GPUModel"));
-    take_text(m, &gpu->uuid, info_of(node, "NVIDIAUUID"));
-    take_text(m, &gpu->serial, info_of(node, "NVIDIASerial"));
+    take_hwloc_text(m, &gpu->name, info_of(node, "GPUModel"));
+    take_hwloc_text(m, &gpu->uuid, info_of(node, "NVIDIAUUID"));
+    take_hwloc_text(m, &gpu->serial, info_of(node, "NVIDIASerial"));
     const char *size = info_of(node, "CUDAGlobalMemorySize");
     if (size && import_number(size, 1, MACHINE_MANY >> 10, &kib))
         number_set(&gpu->memory_bytes, kib << 10);
@@ -318,12 +320,12 @@ static void take_ports(struct machine *m, const struct xml_node *node, const cha
         if (*state >= '1' && *state <= '4')
             text_set(m, &port->state, states[*state - '0']);
         snprintf(key, sizeof key, "Port%dLID", number);
-        take_number(&port->lid, info_of(node, key), 0, 65535);
+        take_hwloc_number(&port->lid, info_of(node, key), 0, 65535);
     }
 }
 
-static weft_status take_nic(struct hwloc_reader *r, const struct xml_node *node, const char *name,
-                            const struct machine_pci *pci)
+static weft_status take_hwloc_nic(struct hwloc_reader *r, const struct xml_node *node,
+                                  const char *name, const struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
     if (machine_find_nic(m, name))
@@ -332,7 +334,7 @@ static weft_status take_nic(struct hwloc_reader *r, const struct xml_node *node,
     text_set(m, &nic->name, name);
     if (pci)
         nic->bdf = pci->bdf;
-    take_text(m, &nic->guid, info_of(node, "NodeGUID"));
+    take_hwloc_text(m, &nic->guid, info_of(node, "NodeGUID"));
     take_ports(m, node, name);
     return WEFT_OK;
 }
@@ -349,8 +351,8 @@ static weft_status take_disk(struct hwloc_reader *r, const struct xml_node *node
         return import_fail(r->im, node->line, "disk %.60s appears twice", name);
     struct machine_disk *disk = machine_add_disk(m);
     text_set(m, &disk->name, name);
-    take_text(m, &disk->model, info_of(node, "Model"));
-    take_text(m, &disk->serial, info_of(node, "SerialNumber"));
+    take_hwloc_text(m, &disk->model, info_of(node, "Model"));
+    take_hwloc_text(m, &disk->serial, info_of(node, "SerialNumber"));
     if (info_of(node, "Size") && import_number(info_of(node, "Size"), 0, MACHINE_MANY >> 10, &kib))
         number_set(&disk->bytes, kib << 10);
     if (!pci)
@@ -372,7 +374,7 @@ static weft_status take_interface(struct hwloc_reader *r, const struct xml_node 
             return import_fail(r->im, node->line, "interface %.60s appears twice", name);
     struct machine_netif *interface = machine_add_netif(m);
     text_set(m, &interface->name, name);
-    take_text(m, &interface->mac, info_of(node, "Address"));
+    take_hwloc_text(m, &interface->mac, info_of(node, "Address"));
     if (pci)
         interface->bdf = pci->bdf;
     return WEFT_OK;
@@ -389,12 +391,12 @@ static weft_status take_osdev(struct hwloc_reader *r, const struct xml_node *nod
         return import_fail(r->im, node->line, "OSDev %.60s has no osdev_type", name);
     struct machine_gpu *gpu = gpu_of(r->im->machine, pci);
     if (kind == OSDEV_RDMA)
-        return take_nic(r, node, name, pci);
+        return take_hwloc_nic(r, node, name, pci);
     if (kind == OSDEV_NETWORK)
         return take_interface(r, node, name, pci);
     if (kind == OSDEV_BLOCK)
         return take_disk(r, node, name, pci);
-    return gpu ? take_gpu(r, node, name, gpu) : WEFT_OK;
+    return gpu ? take_hwloc_gpu(r, node, name, gpu) : WEFT_OK;
 }
 
 /* --- the tree --------------------------------------------------------------------------------- */
@@ -449,7 +451,7 @@ static weft_status take_bridge(struct hwloc_reader *r, const struct xml_node *no
         status = open_root(r, node, &place);
     } else {
         const char *kind = bridge_kind(node, place.kind);
-        status = add_pci(r, node, &place, kind, &pci);
+        status = add_hwloc_pci(r, node, &place, kind, &pci);
         if (!status) {
             place.parent = pci.bdf.value;
             place.kind = kind;
@@ -463,11 +465,11 @@ static weft_status take_device(struct hwloc_reader *r, const struct xml_node *no
 {
     struct machine_pci pci = {.class = {0}};
     bool at_root = !*place.parent && place.root;
-    weft_status status = add_pci(r, node, &place, at_root ? "integrated" : "endpoint", &pci);
+    weft_status status = add_hwloc_pci(r, node, &place, at_root ? "integrated" : "endpoint", &pci);
     if (status)
         return status;
     if (is_gpu(&pci)) {
-        add_gpu(r, &pci);
+        add_hwloc_gpu(r, &pci);
         /* a board in a slot stands below a root port, which only a guest does not see */
         if (at_root && number_is(pci.vendor, 0x10de))
             text_set(r->im->machine, &r->im->machine->system.hypervisor, "other");
@@ -518,7 +520,7 @@ static weft_status walk_objects(struct hwloc_reader *r, const struct xml_node *n
     return status;
 }
 
-static weft_status check_version(const struct import *im, const struct xml_node *root)
+static weft_status check_hwloc_version(const struct import *im, const struct xml_node *root)
 {
     const char *version = xml_value(root, "version");
     if (version && (!isdigit((unsigned char)*version) || strtol(version, NULL, 10) < 1))
@@ -540,7 +542,7 @@ weft_status import_hwloc(struct import *im, const char *text, size_t length)
     struct xml_node *root;
     weft_status status = import_xml(im, text, length, &root);
     if (!status)
-        status = check_version(im, root);
+        status = check_hwloc_version(im, root);
     if (status)
         return status;
     const struct xml_node *top = root->first;
@@ -548,9 +550,9 @@ weft_status import_hwloc(struct import *im, const char *text, size_t length)
         top = top->next;
     if (!top)
         return import_fail(im, root->line, "<topology> has no object of type Machine");
-    take_text(m, &m->system.arch, info_of(top, "Architecture"));
-    take_text(m, &m->system.kernel, info_of(top, "OSRelease"));
-    take_text(m, &m->system.hostname, info_of(top, "HostName"));
+    take_hwloc_text(m, &m->system.arch, info_of(top, "Architecture"));
+    take_hwloc_text(m, &m->system.kernel, info_of(top, "OSRelease"));
+    take_hwloc_text(m, &m->system.hostname, info_of(top, "HostName"));
     status = walk_objects(&r, root, true);
     if (!status)
         status = walk_objects(&r, root, false);

@@ -47,9 +47,9 @@ static weft_status bad_value(const struct nccl_reader *r, const struct xml_node 
 }
 
 /* An attribute that may be absent: the fact is then left unknown. */
-static weft_status take_number(const struct nccl_reader *r, const struct xml_node *node,
-                               const char *key, int64_t low, int64_t high,
-                               struct machine_number *to)
+static weft_status take_nccl_number(const struct nccl_reader *r, const struct xml_node *node,
+                                    const char *key, int64_t low, int64_t high,
+                                    struct machine_number *to)
 {
     const char *value = xml_value(node, key);
     char expected[80];
@@ -87,8 +87,8 @@ static void pass_over(struct nccl_reader *r, const struct xml_node *node)
 /* --- <cpu> ------------------------------------------------------------------------------------ */
 
 /* "0fffff00,000fffff", words of 32 CPUs from the highest, to "0-19,40-59". */
-static weft_status take_affinity(const struct nccl_reader *r, const struct xml_node *node,
-                                 struct machine_numa *to)
+static weft_status take_nccl_affinity(const struct nccl_reader *r, const struct xml_node *node,
+                                      struct machine_numa *to)
 {
     static const char *const expected = "words of up to eight hexadecimal digits between commas";
     const char *mask = xml_value(node, "affinity");
@@ -124,8 +124,8 @@ static weft_status take_model(const struct nccl_reader *r, const struct xml_node
         text_set(m, &s->arch, strcmp(arch, "arm64") == 0 ? "aarch64" : arch);
     if (vendor && *vendor && strcmp(vendor, "unknown") != 0)
         text_set(m, &s->cpu_vendor, vendor);
-    weft_status status = take_number(r, node, "familyid", 0, 4096, &s->cpu_family);
-    return status ? status : take_number(r, node, "modelid", 0, 65536, &s->cpu_model_number);
+    weft_status status = take_nccl_number(r, node, "familyid", 0, 4096, &s->cpu_family);
+    return status ? status : take_nccl_number(r, node, "modelid", 0, 65536, &s->cpu_model_number);
 }
 
 static weft_status one_host(struct nccl_reader *r, const struct xml_node *node)
@@ -150,7 +150,7 @@ static weft_status take_link(struct nccl_reader *r, const struct xml_node *node,
     struct machine *m = r->im->machine;
     struct machine_number count = {0};
     char target[IMPORT_ADDRESS] = "";
-    weft_status status = take_number(r, node, "count", 1, LINKS_MOST, &count);
+    weft_status status = take_nccl_number(r, node, "count", 1, LINKS_MOST, &count);
     if (status || !count.known)
         return status ? status : bad_value(r, node, "count", "the number of links");
     if (*number + count.value > LINKS_MOST)
@@ -191,9 +191,9 @@ static weft_status take_c2c(struct nccl_reader *r, const struct xml_node *node,
 {
     struct machine *m = r->im->machine;
     struct machine_number count = {0}, mbps = {0};
-    weft_status status = take_number(r, node, "count", 1, LINKS_MOST - *number, &count);
+    weft_status status = take_nccl_number(r, node, "count", 1, LINKS_MOST - *number, &count);
     if (!status)
-        status = take_number(r, node, "bw", 1, 10000000, &mbps);
+        status = take_nccl_number(r, node, "bw", 1, 10000000, &mbps);
     if (status || !count.known)
         return status ? status : bad_value(r, node, "count", "the number of links");
     for (int64_t i = 0; i < count.value; i++) {
@@ -224,12 +224,12 @@ static weft_status take_links(struct nccl_reader *r, const struct xml_node *node
     return status;
 }
 
-static weft_status take_gpu(struct nccl_reader *r, const struct xml_node *node,
-                            const struct machine_pci *pci, struct machine_gpu *gpu)
+static weft_status take_nccl_gpu(struct nccl_reader *r, const struct xml_node *node,
+                                 const struct machine_pci *pci, struct machine_gpu *gpu)
 {
     struct machine *m = r->im->machine;
     struct machine_number sm = {0}, index = {0};
-    weft_status status = take_number(r, node, "dev", 0, 1023, &index);
+    weft_status status = take_nccl_number(r, node, "dev", 0, 1023, &index);
     if (status)
         return status;
     if (index.known && machine_find_gpu(m, index.value))
@@ -237,7 +237,7 @@ static weft_status take_gpu(struct nccl_reader *r, const struct xml_node *node,
                            index.value, text_or(machine_find_gpu(m, index.value)->bdf, "?"),
                            text_or(pci->bdf, "?"));
     gpu->index = index;
-    status = take_number(r, node, "sm", 10, 999, &sm);
+    status = take_nccl_number(r, node, "sm", 10, 999, &sm);
     if (status)
         return status;
     if (sm.known) {
@@ -257,8 +257,8 @@ static weft_status take_gpu(struct nccl_reader *r, const struct xml_node *node,
 /* --- <nic> ------------------------------------------------------------------------------------ */
 
 /* A NIC named in the file is the same wherever its next port stands, and only at one place. */
-static weft_status find_nic(struct nccl_reader *r, const struct xml_node *node, const char *name,
-                            const char *address)
+static weft_status find_nccl_nic(struct nccl_reader *r, const struct xml_node *node,
+                                 const char *name, const char *address)
 {
     struct machine *m = r->im->machine;
     const struct machine_nic *before = machine_find_nic(m, name);
@@ -278,9 +278,9 @@ static weft_status take_port(struct nccl_reader *r, const struct xml_node *node,
 {
     struct machine *m = r->im->machine;
     struct machine_number number = {0}, mbit = {0};
-    weft_status status = take_number(r, node, "port", 0, 255, &number);
+    weft_status status = take_nccl_number(r, node, "port", 0, 255, &number);
     if (!status)
-        status = take_number(r, node, "speed", 0, 100000000, &mbit);
+        status = take_nccl_number(r, node, "speed", 0, 100000000, &mbit);
     if (status)
         return status;
     for (size_t i = 0; i < m->n_ports; i++)
@@ -311,13 +311,14 @@ static weft_status take_net(struct nccl_reader *r, const struct xml_node *node, 
         text_set(m, &interface->name, name);
         if (*address)
             text_set(m, &interface->bdf, address);
-        return take_number(r, node, "speed", 0, 100000000, &interface->mbit);
+        return take_nccl_number(r, node, "speed", 0, 100000000, &interface->mbit);
     }
-    weft_status status = find_nic(r, node, name, address);
+    weft_status status = find_nccl_nic(r, node, name, address);
     return status ? status : take_port(r, node, name);
 }
 
-static weft_status take_nic(struct nccl_reader *r, const struct xml_node *node, const char *address)
+static weft_status take_nccl_nic(struct nccl_reader *r, const struct xml_node *node,
+                                 const char *address)
 {
     weft_status status = WEFT_OK;
     for (const struct xml_node *at = node->first; at && !status; at = at->next)
@@ -344,11 +345,11 @@ static weft_status take_place(struct nccl_reader *r, const struct xml_node *node
                               const char *address, const char *parent, struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
-    weft_status status = take_number(r, node, "class", 0, 0xffffff, &pci->class);
+    weft_status status = take_nccl_number(r, node, "class", 0, 0xffffff, &pci->class);
     if (!status)
-        status = take_number(r, node, "vendor", 0, 0xffff, &pci->vendor);
+        status = take_nccl_number(r, node, "vendor", 0, 0xffff, &pci->vendor);
     if (!status)
-        status = take_number(r, node, "device", 0, 0xffff, &pci->device);
+        status = take_nccl_number(r, node, "device", 0, 0xffff, &pci->device);
     if (status)
         return status;
     const char *width = xml_value(node, "link_width");
@@ -381,32 +382,33 @@ static void set_link(const struct machine_pci *pci, struct machine_gpu *gpu)
     gpu->pcie_width_max = pci->width_max;
 }
 
-static weft_status add_gpu(struct nccl_reader *r, const struct xml_node *node,
-                           const struct machine_pci *pci)
+static weft_status add_nccl_gpu(struct nccl_reader *r, const struct xml_node *node,
+                                const struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
     struct machine_gpu found = {0};
     text_set(m, &found.bdf, pci->bdf.value);
     import_name_gpu(m, &found, number_or(pci->vendor, 0), number_or(pci->device, -1));
     set_link(pci, &found);
-    weft_status status = node ? take_gpu(r, node, pci, &found) : WEFT_OK;
+    weft_status status = node ? take_nccl_gpu(r, node, pci, &found) : WEFT_OK;
     if (!status)
         *machine_add_gpu(m) = found;
     return status;
 }
 
 /* Files written by hand have devices without <gpu> or <nic>: NCCL finds those by itself. */
-static weft_status add_device(struct nccl_reader *r, const struct xml_node *node,
-                              const struct machine_pci *pci)
+static weft_status add_nccl_device(struct nccl_reader *r, const struct xml_node *node,
+                                   const struct machine_pci *pci)
 {
     const struct xml_node *gpu = child_of(node, "gpu"), *nic = child_of(node, "nic");
     int64_t class = number_or(pci->class, 0) >> 16;
     if (gpu || (!nic && (class == CLASS_DISPLAY || class == CLASS_ACCELERATOR)))
-        return add_gpu(r, gpu, pci);
+        return add_nccl_gpu(r, gpu, pci);
     if (nic)
-        return take_nic(r, nic, pci->bdf.value);
+        return take_nccl_nic(r, nic, pci->bdf.value);
     /* what it is called is not known, so it goes by its address */
-    return class == CLASS_NETWORK ? find_nic(r, node, pci->bdf.value, pci->bdf.value) : WEFT_OK;
+    return class == CLASS_NETWORK ? find_nccl_nic(r, node, pci->bdf.value, pci->bdf.value)
+                                  : WEFT_OK;
 }
 
 static weft_status take_pci(struct nccl_reader *r, const struct xml_node *node, const char *parent)
@@ -428,7 +430,7 @@ static weft_status take_pci(struct nccl_reader *r, const struct xml_node *node, 
     bool bridge = child_of(node, "pci") || number_or(pci.class, 0) >> 8 == CLASS_BRIDGE;
     text_set(m, &pci.kind, bridge ? "bridge" : "endpoint");
     *machine_add_pci(m) = pci;
-    status = bridge ? WEFT_OK : add_device(r, node, &pci);
+    status = bridge ? WEFT_OK : add_nccl_device(r, node, &pci);
     for (const struct xml_node *at = node->first; at && !status; at = at->next)
         if (xml_is(at, "pci"))
             status = take_pci(r, at, pci.bdf.value);
@@ -444,7 +446,7 @@ static weft_status take_branch(struct nccl_reader *r, const struct xml_node *nod
     const char *root = xml_value(node, "root");
     char address[IMPORT_ADDRESS];
     if (xml_is(node, "nic"))
-        return take_nic(r, node, "");
+        return take_nccl_nic(r, node, "");
     if (!xml_is(node, "pci")) {
         pass_over(r, node);
         return WEFT_OK;
@@ -463,7 +465,7 @@ static weft_status take_cpu(struct nccl_reader *r, const struct xml_node *node)
     struct machine_number numa = {0};
     weft_status status = one_host(r, node);
     if (!status)
-        status = take_number(r, node, "numaid", -1, 4095, &numa);
+        status = take_nccl_number(r, node, "numaid", -1, 4095, &numa);
     if (!status)
         status = take_model(r, node);
     if (status)
@@ -475,7 +477,7 @@ static weft_status take_cpu(struct nccl_reader *r, const struct xml_node *node)
     if (r->numa >= 0) {
         struct machine_numa *node_to = machine_add_numa(m);
         node_to->index = numa;
-        status = take_affinity(r, node, node_to);
+        status = take_nccl_affinity(r, node, node_to);
     }
     for (const struct xml_node *at = node->first; at && !status; at = at->next)
         status = take_branch(r, at);
@@ -507,7 +509,7 @@ static void name_peers(struct machine *m)
                 m->links[i].peer_gpu = m->gpus[g].index;
 }
 
-static weft_status check_version(const struct nccl_reader *r, const struct xml_node *root)
+static weft_status check_nccl_version(const struct nccl_reader *r, const struct xml_node *root)
 {
     const char *value = xml_value(root, "version");
     int64_t version;
@@ -528,7 +530,7 @@ weft_status import_nccl(struct import *im, const char *text, size_t length)
     struct xml_node *root;
     weft_status status = import_xml(im, text, length, &root);
     if (!status)
-        status = check_version(&r, root);
+        status = check_nccl_version(&r, root);
     for (const struct xml_node *at = status ? NULL : root->first; at && !status; at = at->next)
         if (xml_is(at, "cpu"))
             status = take_cpu(&r, at);

@@ -244,7 +244,8 @@ static void set_cpus(struct machine *m, int64_t node, const char *cpus)
     }
 }
 
-static weft_status take_affinity(struct smi_reader *r, const struct smi_end *end, const char *at)
+static weft_status take_smi_affinity(struct smi_reader *r, const struct smi_end *end,
+                                     const char *at)
 {
     struct machine *m = r->im->machine;
     char words[COLUMNS_MOST + 1][WORD_BYTES];
@@ -303,12 +304,12 @@ static weft_status read_row(struct smi_reader *r, int row, const char *line)
         if (status)
             return status;
     }
-    return take_affinity(r, end, at);
+    return take_smi_affinity(r, end, at);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static void add_gpus(struct smi_reader *r)
+static void add_smi_gpus(struct smi_reader *r)
 {
     struct machine *m = r->im->machine;
     for (int i = 0; i < r->n; i++) {
@@ -383,7 +384,7 @@ weft_status import_smi(struct import *im, const char *text, size_t length)
     weft_status status = read_heading(r, line);
     if (status)
         return status;
-    add_gpus(r);
+    add_smi_gpus(r);
     r->cells = machine_alloc(im->machine, (size_t)r->n * (size_t)r->n * sizeof *r->cells);
     for (int row = 0; row < r->n && !status; row++) {
         if (!next_line(r, line, LINE_BYTES) || !line[strspn(line, " ")])

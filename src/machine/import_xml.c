@@ -33,7 +33,7 @@ struct parse {
     weft_status status; /* of what we refuse ourselves */
 };
 
-static unsigned long line_of(const struct parse *p)
+static unsigned long line_of_parser(const struct parse *p)
 {
     return (unsigned long)XML_GetCurrentLineNumber(p->parser);
 }
@@ -41,7 +41,7 @@ static unsigned long line_of(const struct parse *p)
 static void refuse(struct parse *p, const char *what)
 {
     if (!p->status)
-        p->status = import_fail(p->im, line_of(p), "%s", what);
+        p->status = import_fail(p->im, line_of_parser(p), "%s", what);
     XML_StopParser(p->parser, XML_FALSE);
 }
 
@@ -78,7 +78,7 @@ static void XMLCALL on_start(void *data, const XML_Char *name, const XML_Char **
     }
     struct xml_node *node = machine_alloc(p->im->machine, sizeof *node);
     node->name = machine_printf(p->im->machine, "%s", name);
-    node->line = line_of(p);
+    node->line = line_of_parser(p);
     node->parent = p->at;
     keep_attributes(p, node, attributes);
     if (!p->at)
@@ -122,7 +122,7 @@ static weft_status end_parse(struct parse *p, enum XML_Status status)
     enum XML_Error error = XML_GetErrorCode(p->parser);
     bool cut = error == XML_ERROR_NO_ELEMENTS || error == XML_ERROR_UNCLOSED_TOKEN ||
                error == XML_ERROR_PARTIAL_CHAR || error == XML_ERROR_UNCLOSED_CDATA_SECTION;
-    return import_fail(p->im, line_of(p), "%s%s", XML_ErrorString(error),
+    return import_fail(p->im, line_of_parser(p), "%s%s", XML_ErrorString(error),
                        cut ? " (the file is cut off)" : "");
 }
 

@@ -55,8 +55,9 @@ static void ask_memory(const struct mlx5 *lib, struct ibv_context *context, stru
     munmap(page, PAGE);
 }
 
-static void ask(const struct mlx5 *lib, struct ibv_context *context, const struct ladder_bell *bell,
-                struct rung_result *queues, struct rung_result *doorbell)
+static void query_bell(const struct mlx5 *lib, struct ibv_context *context,
+                       const struct ladder_bell *bell, struct rung_result *queues,
+                       struct rung_result *doorbell)
 {
     *queues = (struct rung_result){.tried = true, .ok = true};
     ask_capabilities(lib, context, queues);
@@ -97,7 +98,7 @@ void ladder_mlx5(const char *nic, const struct ladder_bell *bell, struct rung_re
     if (!status)
         context = open_named(&lib, nic);
     if (context) {
-        ask(&lib, context, bell, queues, doorbell);
+        query_bell(&lib, context, bell, queues, doorbell);
         lib.verbs.close_device(context);
     } else {
         not_tried(queues, status ? base_last_error() : "libibverbs cannot open the device");

@@ -49,7 +49,7 @@ static void read_node(struct machine *machine, const struct machine_source *sour
               live_path(source, "sys/devices/system/node/node%u/distance", node->os_index).text);
 }
 
-static void read_identity(struct machine *machine, hwloc_topology_t topology)
+static void read_cpu_identity(struct machine *machine, hwloc_topology_t topology)
 {
     struct machine_system *s = &machine->system;
     hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
@@ -82,7 +82,7 @@ void live_cpu(struct machine *machine, const struct machine_source *source)
     hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_icache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
     if (hwloc_topology_load(topology) == 0) {
-        read_identity(machine, topology);
+        read_cpu_identity(machine, topology);
         read_packages(machine, topology);
         for (hwloc_obj_t node = NULL;
              (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node));)

@@ -75,7 +75,7 @@ static void set_bdf(struct machine *machine, struct machine_text *to, const char
         to->value = machine_printf(machine, "%04x:%02x:%02x.%x", domain, bus, device, function);
 }
 
-static void read_identity(struct gpu_reader *r, nvml_device d, struct machine_gpu *g)
+static void read_gpu_identity(struct gpu_reader *r, nvml_device d, struct machine_gpu *g)
 {
     char text[128] = "";
     struct nvml_pci pci = {.bus_id = ""};
@@ -283,8 +283,8 @@ static void read_link_counters(struct gpu_reader *r, nvml_device d, unsigned num
     sum_fields(r, &link->effective_errors, fields + RECEIVING + 3, 1, status);
 }
 
-static void read_link(struct gpu_reader *r, nvml_device d, int64_t gpu, unsigned number,
-                      bool active)
+static void read_nvlink(struct gpu_reader *r, nvml_device d, int64_t gpu, unsigned number,
+                        bool active)
 {
     struct machine_link *link = machine_add_link(r->machine);
     unsigned version = 0;
@@ -318,7 +318,7 @@ static void read_links(struct gpu_reader *r, nvml_device d, struct machine_gpu *
         int active = 0;
         if (ASK(r, link_state, d, number, &active) != NVML_OK)
             continue;
-        read_link(r, d, gpu, number, active != 0);
+        read_nvlink(r, d, gpu, number, active != 0);
         links++;
     }
     nvml_return status = ASK(r, fields, d, 1, &count);
@@ -404,7 +404,7 @@ static void read_nvidia(struct gpu_reader *r)
     for (unsigned i = 0; i < r->n; i++) {
         struct machine_gpu *g = machine_add_gpu(r->machine);
         number_set(&g->index, i);
-        read_identity(r, r->devices[i], g);
+        read_gpu_identity(r, r->devices[i], g);
         read_memory(r, r->devices[i], g);
         read_rows(r, r->devices[i], g);
         read_modes(r, r->devices[i], g);

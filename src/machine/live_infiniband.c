@@ -79,8 +79,8 @@ static int64_t read_board(const struct machine *machine, const struct machine_so
     return n > 0 ? infiniband_board_mbit(vpd, (size_t)n) : 0;
 }
 
-static void ask(struct machine *machine, const struct machine_source *source,
-                struct machine_port *port)
+static void query_ports(struct machine *machine, const struct machine_source *source,
+                        struct machine_port *port)
 {
     struct live_path node;
     struct packet packet;
@@ -114,5 +114,5 @@ void live_infiniband(struct machine *machine, const struct machine_source *sourc
 {
     for (size_t i = 0; i < machine->n_ports; i++)
         if (text_is(machine->ports[i].layer, "infiniband"))
-            ask(machine, source, &machine->ports[i]);
+            query_ports(machine, source, &machine->ports[i]);
 }

@@ -32,7 +32,7 @@ static bool is_hardware(long xid)
 }
 
 /* "PCI:0000:3b:00" names the function 0 of that device. */
-static struct machine_gpu *find_gpu(struct machine *machine, const char *place)
+static struct machine_gpu *find_gpu_at(struct machine *machine, const char *place)
 {
     for (size_t i = 0; i < machine->n_gpus; i++) {
         const char *bdf = text_or(machine->gpus[i].bdf, "");
@@ -49,7 +49,7 @@ static void take_xid(struct log_reader *log, const char *line, double at_s)
     long xid;
     if (sscanf(line, "Xid (PCI:%31[0-9a-fA-F:.]): %ld", place, &xid) != 2)
         return;
-    struct machine_gpu *g = find_gpu(log->machine, place);
+    struct machine_gpu *g = find_gpu_at(log->machine, place);
     if (!g)
         return;
     number_set(&g->xids, number_or(g->xids, 0) + 1);
@@ -93,7 +93,7 @@ static void take_line(struct log_reader *log, char *line)
         take_xid(log, xid, at_s);
 }
 
-static void take_text(struct log_reader *log, char *text)
+static void take_log_text(struct log_reader *log, char *text)
 {
     char *save = NULL;
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
@@ -116,7 +116,7 @@ static bool read_kmsg(struct log_reader *log, const char *path)
             break;
         record[n] = '\0';
         all += (size_t)n;
-        take_text(log, record);
+        take_log_text(log, record);
     }
     int error = errno;
     bool good = record && (n >= 0 || error == EAGAIN);
@@ -135,7 +135,7 @@ static bool read_syslog(struct log_reader *log)
     int error = errno;
     if (n >= 0) {
         text[n] = '\0';
-        take_text(log, text);
+        take_log_text(log, text);
     }
     free(text);
     errno = error;

@@ -63,7 +63,8 @@ static void read_layer(struct machine *machine, const char *port_path, int node_
                                                  : "other");
 }
 
-static void read_state(struct machine *machine, const char *port_path, struct machine_port *port)
+static void read_port_state(struct machine *machine, const char *port_path,
+                            struct machine_port *port)
 {
     static const char *const states[] = {NULL, "down", "init", "armed", "active"};
     char path[4200], line[128];
@@ -112,7 +113,7 @@ static void read_port(struct machine *machine, const struct machine_source *sour
     text_set(machine, &port->nic, nic);
     number_set(&port->port, strtol(number, NULL, 10));
     read_layer(machine, base.text, node_type, port);
-    read_state(machine, base.text, port);
+    read_port_state(machine, base.text, port);
     read_gids(machine, base.text, port);
     snprintf(path, sizeof path, "%s/lid", base.text);
     live_number(machine, &port->lid, path);

@@ -116,8 +116,8 @@ static const char *kind_name(const struct pci_config *config, int64_t class, boo
     return at_root ? "integrated" : "endpoint";
 }
 
-static void read_link(const struct machine_source *source, const char *bdf,
-                      const struct pci_config *config, struct machine_pci *pci)
+static void read_pci_link(const struct machine_source *source, const char *bdf,
+                          const struct pci_config *config, struct machine_pci *pci)
 {
     pci->gen = config->gen;
     pci->gen_max = config->gen_max;
@@ -206,7 +206,7 @@ static void read_config(struct machine *machine, const struct machine_source *so
     pci->payload_max_bytes = config.payload_max;
     pci->read_request_bytes = config.read_request;
     pci->relaxed_ordering = config.relaxed_ordering;
-    read_link(source, bdf, &config, pci);
+    read_pci_link(source, bdf, &config, pci);
     const char *kind = kind_name(&config, number_or(pci->class, 0), !text_or(pci->parent, "")[0]);
     if (kind)
         text_set(machine, &pci->kind, kind);

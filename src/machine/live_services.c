@@ -31,8 +31,8 @@ static bool process_runs(struct machine *machine, const struct machine_source *s
 }
 
 /* The kernel keeps 15 characters of a name. */
-static void read_state(struct machine *machine, const struct machine_source *source,
-                       const char *program, struct machine_text *to)
+static void read_service_state(struct machine *machine, const struct machine_source *source,
+                               const char *program, struct machine_text *to)
 {
     char comm[16];
     snprintf(comm, sizeof comm, "%s", program);
@@ -82,8 +82,8 @@ static bool ask_version(const char *path, char *text, size_t size)
 }
 
 /* "Fabric Manager version is : 570.86.15": the word that is a version. */
-static void read_version(struct machine *machine, const struct machine_source *source,
-                         struct machine_text *to)
+static void read_service_version(struct machine *machine, const struct machine_source *source,
+                                 struct machine_text *to)
 {
     struct live_path path = live_path(source, "usr/bin/nv-fabricmanager");
     char text[512], *save = NULL;
@@ -111,8 +111,8 @@ void live_services(struct machine *machine, const struct machine_source *source)
         text_set(machine, &d->imex, "absent");
         return;
     }
-    read_state(machine, source, "nv-fabricmanager", &d->fabric_manager);
-    read_state(machine, source, "nvidia-imex", &d->imex);
+    read_service_state(machine, source, "nv-fabricmanager", &d->fabric_manager);
+    read_service_state(machine, source, "nvidia-imex", &d->imex);
     if (!text_is(d->fabric_manager, "absent"))
-        read_version(machine, source, &d->fabric_manager_version);
+        read_service_version(machine, source, &d->fabric_manager_version);
 }

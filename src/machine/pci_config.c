@@ -33,7 +33,7 @@ static struct machine_number known(int64_t value)
     return (struct machine_number){.value = value, .known = true};
 }
 
-static struct machine_number unknown(const char *why)
+static struct machine_number unknown_number(const char *why)
 {
     return (struct machine_number){.why = why};
 }
@@ -42,14 +42,14 @@ static struct machine_number unknown(const char *why)
 static struct machine_number link_field(unsigned value, unsigned most)
 {
     return value && value <= most ? known(value)
-                                  : unknown("the link register holds no valid value");
+                                  : unknown_number("the link register holds no valid value");
 }
 
 /* 128 bytes times a power of two, at most 4096. */
 static struct machine_number size_field(unsigned exponent)
 {
     return exponent <= 5 ? known(128 << exponent)
-                         : unknown("the device register holds no valid size");
+                         : unknown_number("the device register holds no valid size");
 }
 
 static void read_express(const uint8_t *cap, size_t left, struct pci_config *out)
@@ -59,7 +59,7 @@ static void read_express(const uint8_t *cap, size_t left, struct pci_config *out
     if (type == PCI_ROOT_INTEGRATED || left < 0x14) {
         const char *why = left < 0x14 ? "configuration space ends inside the PCI Express capability"
                                       : "root-complex integrated: no link";
-        out->gen = out->gen_max = out->width = out->width_max = unknown(why);
+        out->gen = out->gen_max = out->width = out->width_max = unknown_number(why);
         return;
     }
     unsigned payload_max = get32(cap + 0x04) & 7, control = get16(cap + 0x08);
@@ -85,11 +85,11 @@ static void read_vendor(const uint8_t *cap, size_t left, struct pci_config *out)
 static void read_classic(const uint8_t *bytes, struct pci_config *out)
 {
     const char *absent = "no such capability";
-    out->p2p_clique = unknown(absent);
+    out->p2p_clique = unknown_number(absent);
     out->port_type = known(-1);
-    out->gen = out->gen_max = out->width = out->width_max = unknown("not PCI Express");
-    out->payload = out->payload_max = unknown("not PCI Express");
-    out->read_request = out->relaxed_ordering = unknown("not PCI Express");
+    out->gen = out->gen_max = out->width = out->width_max = unknown_number("not PCI Express");
+    out->payload = out->payload_max = unknown_number("not PCI Express");
+    out->read_request = out->relaxed_ordering = unknown_number("not PCI Express");
     if (!(get16(bytes + STATUS) & STATUS_HAS_LIST))
         return;
     unsigned at = bytes[(bytes[HEADER_TYPE] & 0x7f) == 2 ? LIST_CARDBUS : LIST] & ~3u;
@@ -105,7 +105,7 @@ static void read_classic(const uint8_t *bytes, struct pci_config *out)
 static void read_extended(const uint8_t *bytes, size_t length, struct pci_config *out)
 {
     out->acs = known(0);
-    out->acs_control = unknown("no ACS capability");
+    out->acs_control = unknown_number("no ACS capability");
     unsigned at = CLASSIC_BYTES;
     for (int steps = 0; at >= CLASSIC_BYTES && at + 4 <= length && steps < STEPS_MOST; steps++) {
         uint32_t header = get32(bytes + at);
@@ -122,9 +122,10 @@ static void read_extended(const uint8_t *bytes, size_t length, struct pci_config
 
 static void nothing_known(struct pci_config *out, const char *why)
 {
-    out->port_type = out->gen = out->gen_max = out->width = out->width_max = unknown(why);
-    out->acs = out->acs_control = out->p2p_clique = unknown(why);
-    out->payload = out->payload_max = out->read_request = out->relaxed_ordering = unknown(why);
+    out->port_type = out->gen = out->gen_max = out->width = out->width_max = unknown_number(why);
+    out->acs = out->acs_control = out->p2p_clique = unknown_number(why);
+    out->payload = out->payload_max = out->read_request = out->relaxed_ordering =
+        unknown_number(why);
 }
 
 void pci_config_read(const uint8_t *bytes, size_t length, struct pci_config *out)
@@ -145,5 +146,5 @@ void pci_config_read(const uint8_t *bytes, size_t length, struct pci_config *out
     if (length > CLASSIC_BYTES)
         read_extended(bytes, length, out);
     else
-        out->acs = out->acs_control = unknown("no extended configuration space is exposed");
+        out->acs = out->acs_control = unknown_number("no extended configuration space is exposed");
 }

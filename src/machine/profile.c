@@ -24,7 +24,7 @@ static void set(struct profile_fact *to, int64_t value)
     *to = (struct profile_fact){.known = true, .number = value};
 }
 
-static void unknown(struct profile_fact *to, const char *why)
+static void unknown_fact(struct profile_fact *to, const char *why)
 {
     *to = (struct profile_fact){.known = false};
     snprintf(to->text, sizeof to->text, "%s", why_unknown(why));
@@ -35,12 +35,12 @@ static void from_number(struct profile_fact *to, struct machine_number number)
     if (number.known)
         set(to, number.value);
     else
-        unknown(to, number.why);
+        unknown_fact(to, number.why);
 }
 
 static void from_text(struct profile_fact *to, struct machine_text text)
 {
-    unknown(to, text.why);
+    unknown_fact(to, text.why);
     if (!text.value)
         return;
     to->known = true;
@@ -53,7 +53,7 @@ static void least(struct profile_fact *to, struct machine_number number, bool fi
     if (first)
         from_number(to, number);
     else if (!number.known)
-        unknown(to, number.why);
+        unknown_fact(to, number.why);
     else if (to->known && number.value < to->number)
         to->number = number.value;
 }
@@ -88,7 +88,7 @@ static void list_items(struct profile_fact *to, const void *items, size_t n, siz
         const char *item = (const char *)items + i * item_bytes;
         const struct machine_text *text = (const struct machine_text *)(item + offset);
         if (!text->value) {
-            unknown(to, text->why);
+            unknown_fact(to, text->why);
             free(texts);
             return;
         }
@@ -232,15 +232,15 @@ static void draw_rest(const struct machine *m, struct profile_fact *f)
     if (m->n_measured)
         set(&f[PROFILE_pairs_proven], proven);
     else
-        unknown(&f[PROFILE_pairs_proven], "nothing was measured");
+        unknown_fact(&f[PROFILE_pairs_proven], "nothing was measured");
     if (!speeds)
-        unknown(&f[PROFILE_pair_write_mbytes_per_s], "nothing was measured");
+        unknown_fact(&f[PROFILE_pair_write_mbytes_per_s], "nothing was measured");
 }
 
 void profile_of(const struct machine *machine, struct profile *profile)
 {
     for (int id = 0; id < PROFILE_COUNT; id++)
-        unknown(&profile->facts[id], PROFILE_NONE);
+        unknown_fact(&profile->facts[id], PROFILE_NONE);
     draw_host(machine, profile->facts);
     draw_drivers(machine, profile->facts);
     draw_gpus(machine, profile->facts);

@@ -71,7 +71,25 @@ static void name_endpoint(struct endpoint *end, enum endpoint_kind kind, const c
     snprintf(end->name, sizeof end->name, "%s", name);
 }
 
-static bool find_gpu(const struct machine *machine, const char *name, struct endpoint *end)
+struct endpoint endpoint_of_gpu(const struct machine *machine, const struct machine_gpu *gpu)
+{
+    struct endpoint end = {.kind = ENDPOINT_GPU,
+                           .index = number_or(gpu->index, -1),
+                           .pci = machine_find_pci(machine, gpu->bdf.value)};
+    snprintf(end.name, sizeof end.name, "gpu%" PRId64, end.index);
+    return end;
+}
+
+struct endpoint endpoint_of_nic(const struct machine *machine, const struct machine_nic *nic)
+{
+    struct endpoint end = {.kind = ENDPOINT_NIC,
+                           .index = nic - machine->nics,
+                           .pci = machine_find_pci(machine, nic->bdf.value)};
+    snprintf(end.name, sizeof end.name, "%s", text_or(nic->name, "?"));
+    return end;
+}
+
+static bool find_gpu_end(const struct machine *machine, const char *name, struct endpoint *end)
 {
     for (size_t i = 0; i < machine->n_gpus; i++) {
         const struct machine_gpu *g = &machine->gpus[i];
@@ -79,16 +97,13 @@ static bool find_gpu(const struct machine *machine, const char *name, struct end
         if (numbered(name, "gpu") != index && numbered(name, "") != index &&
             !(g->bdf.value && strcasecmp(g->bdf.value, name) == 0))
             continue;
-        char text[ENDPOINT_NAME];
-        snprintf(text, sizeof text, "gpu%" PRId64, g->index.value);
-        name_endpoint(end, ENDPOINT_GPU, text, g->index.value,
-                      machine_find_pci(machine, g->bdf.value));
+        *end = endpoint_of_gpu(machine, g);
         return true;
     }
     return false;
 }
 
-static bool find_nic(const struct machine *machine, const char *name, struct endpoint *end)
+static bool find_nic_end(const struct machine *machine, const char *name, struct endpoint *end)
 {
     for (size_t i = 0; i < machine->n_nics; i++) {
         const struct machine_nic *n = &machine->nics[i];
@@ -96,8 +111,7 @@ static bool find_nic(const struct machine *machine, const char *name, struct end
             (strcmp(n->name.value, name) != 0 && numbered(name, "nic") != (int64_t)i &&
              !(n->bdf.value && strcasecmp(n->bdf.value, name) == 0)))
             continue;
-        name_endpoint(end, ENDPOINT_NIC, n->name.value, (int64_t)i,
-                      machine_find_pci(machine, n->bdf.value));
+        *end = endpoint_of_nic(machine, n);
         return true;
     }
     return false;
@@ -116,7 +130,7 @@ weft_status endpoint_find(const struct machine *machine, const char *name, struc
         name_endpoint(end, ENDPOINT_HOST, text, numa, NULL);
         return WEFT_OK;
     }
-    if (find_gpu(machine, name, end) || find_nic(machine, name, end))
+    if (find_gpu_end(machine, name, end) || find_nic_end(machine, name, end))
         return WEFT_OK;
     if (strncmp(name, "/dev/", 5) == 0)
         name += 5;

@@ -18,6 +18,11 @@ struct endpoint {
     const struct machine_pci *pci; /* NULL for host, or when its place is unknown */
 };
 
+/* The endpoint that a GPU or a NIC of the machine is. A name that is not known is "gpu-1" or "?".
+ */
+struct endpoint endpoint_of_gpu(const struct machine *machine, const struct machine_gpu *gpu);
+struct endpoint endpoint_of_nic(const struct machine *machine, const struct machine_nic *nic);
+
 /* "gpu0", "GPU0", "0" (a GPU), "0000:3b:00.0", "mlx5_0", "nic0", "host", "cpu", "numa1", "nvme0n1".
  * WEFT_ERR_ARGUMENT names the near ones. */
 weft_status endpoint_find(const struct machine *machine, const char *name, struct endpoint *end);

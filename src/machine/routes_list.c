@@ -9,7 +9,7 @@
 
 #include "machine/facts.h"
 
-static struct route *add(struct routes *routes, enum route_kind kind)
+static struct route *add_route(struct routes *routes, enum route_kind kind)
 {
     if (routes->n == ROUTES_MOST)
         return NULL;
@@ -33,11 +33,11 @@ static bool proof_failed(const struct machine *machine, const char *a, const cha
 
 /* --- GPU to GPU ------------------------------------------------------------------------------- */
 
-static void add_links(const struct machine *machine, const struct endpoint *a,
-                      const struct endpoint *b, struct routes *routes)
+static void add_link_route(const struct machine *machine, const struct endpoint *a,
+                           const struct endpoint *b, struct routes *routes)
 {
     struct link_bundle bundle = routes_links(machine, a->index, b->index);
-    struct route *route = bundle.links ? add(routes, ROUTE_LINK) : NULL;
+    struct route *route = bundle.links ? add_route(routes, ROUTE_LINK) : NULL;
     if (!route)
         return;
     const struct machine_p2p *p2p = machine_find_p2p(machine, a->index, b->index);
@@ -91,7 +91,7 @@ static void add_peer(const struct machine *machine, const struct endpoint *a,
 {
     enum level level = routes_apart(machine, a, b);
     bool placed = a->pci && b->pci;
-    struct route *route = placed || level != LEVEL_UNKNOWN ? add(routes, ROUTE_PEER) : NULL;
+    struct route *route = placed || level != LEVEL_UNKNOWN ? add_route(routes, ROUTE_PEER) : NULL;
     if (!route)
         return;
     route->usable = peer_answer(machine, a, b, level);
@@ -139,7 +139,7 @@ static void add_relays(const struct machine *machine, const struct endpoint *a,
         struct link_bundle out = routes_links(machine, via, b->index);
         if (!in.links || !out.links || in.through_switch || out.through_switch)
             continue;
-        struct route *route = add(routes, ROUTE_RELAY);
+        struct route *route = add_route(routes, ROUTE_RELAY);
         if (!route)
             return;
         const struct link_bundle *least = in.mbps <= out.mbps ? &in : &out;
@@ -175,7 +175,7 @@ static int64_t host_mbps(const struct machine *machine, const struct endpoint *d
 static void add_staged(const struct machine *machine, const struct endpoint *a,
                        const struct endpoint *b, int permille, struct routes *routes)
 {
-    struct route *route = add(routes, ROUTE_STAGED);
+    struct route *route = add_route(routes, ROUTE_STAGED);
     if (!route)
         return;
     char other[96];
@@ -206,7 +206,7 @@ static void bound_by_interconnect(const struct machine *machine, struct route *r
 static void add_host(const struct machine *machine, const struct endpoint *device,
                      const struct endpoint *host, struct routes *routes)
 {
-    struct route *route = add(routes, ROUTE_HOST);
+    struct route *route = add_route(routes, ROUTE_HOST);
     if (!route)
         return;
     struct link_bundle cpu = {.links = 0};
@@ -306,7 +306,7 @@ static void bound_by_nic(const struct machine *machine, const struct endpoint *n
 static void add_gpu_nic(const struct machine *machine, const struct endpoint *gpu,
                         const struct endpoint *nic, struct routes *routes)
 {
-    struct route *route = add(routes, ROUTE_PEER);
+    struct route *route = add_route(routes, ROUTE_PEER);
     enum level level = routes_apart(machine, gpu, nic);
     route->usable = ladder_answer(machine, gpu, nic);
     if (gpu->pci && nic->pci)
@@ -329,7 +329,7 @@ static void add_gpu_nic(const struct machine *machine, const struct endpoint *gp
 static void add_gpu_disk(const struct machine *machine, const struct endpoint *gpu,
                          const struct endpoint *disk, struct routes *routes)
 {
-    struct route *route = add(routes, ROUTE_PEER);
+    struct route *route = add_route(routes, ROUTE_PEER);
     route->usable = ANSWER_UNKNOWN;
     if (gpu->pci && disk->pci)
         route->mbps = routes_peer_mbps(machine, gpu->pci, disk->pci, FACT_REDIRECT_PERMILLE,
@@ -388,12 +388,12 @@ static bool other_host(const struct machine *machine, const struct endpoint *a,
     return x >= 0 && y >= 0 && x != y;
 }
 
-static void add_gpus(const struct machine *machine, const struct endpoint *a,
-                     const struct endpoint *b, struct routes *routes)
+static void add_relay_routes(const struct machine *machine, const struct endpoint *a,
+                             const struct endpoint *b, struct routes *routes)
 {
     if (a->index == b->index)
         return;
-    add_links(machine, a, b, routes); /* these may lead to another host too */
+    add_link_route(machine, a, b, routes); /* these may lead to another host too */
     if (other_host(machine, a, b))
         return;
     add_peer(machine, a, b, routes);
@@ -417,7 +417,7 @@ void routes_between(const struct machine *machine, const struct endpoint *a,
     routes->n = 0;
     routes->gpus = a->kind == ENDPOINT_GPU && b->kind == ENDPOINT_GPU;
     if (routes->gpus)
-        add_gpus(machine, a, b, routes);
+        add_relay_routes(machine, a, b, routes);
     else if (other_host(machine, a, b))
         return; /* by the network alone */
     else if (a->kind == ENDPOINT_HOST || b->kind == ENDPOINT_HOST)

@@ -36,8 +36,8 @@ static const char *root_of(struct maker *k)
     return machine_printf(k->machine, "%.*s", (int)strlen(address) - 5, address);
 }
 
-static struct machine_pci *add_pci(struct maker *k, const char *address, const char *parent,
-                                   const char *kind, int64_t class, int generation)
+static struct machine_pci *make_pci(struct maker *k, const char *address, const char *parent,
+                                    const char *kind, int64_t class, int generation)
 {
     struct machine_pci *pci = machine_add_pci(k->machine);
     text_set(k->machine, &pci->bdf, address);
@@ -65,18 +65,18 @@ static struct machine_pci *add_pci(struct maker *k, const char *address, const c
 
 /* A device of its own slot: below the switch or a root port, or straight at the root complex of a
  * VM. */
-static struct machine_pci *add_device(struct maker *k, int64_t class, int generation)
+static struct machine_pci *make_device(struct maker *k, int64_t class, int generation)
 {
     if (k->plan->flat) {
         k->group = 15 * (k->flat / 28);
         k->bus = -0x10; /* bus 0 of the domain */
         const char *address = bdf(k, k->bus, 4 + k->flat++ % 28);
-        return add_pci(k, address, "", "integrated", class, generation);
+        return make_pci(k, address, "", "integrated", class, generation);
     }
     const char *port = bdf(k, k->ports_bus, k->slot++);
-    add_pci(k, port, k->upstream ? k->upstream : "", k->upstream ? "downstream" : "root-port",
-            0x060400, generation);
-    return add_pci(k, bdf(k, k->bus++, 0), port, "endpoint", class, generation);
+    make_pci(k, port, k->upstream ? k->upstream : "", k->upstream ? "downstream" : "root-port",
+             0x060400, generation);
+    return make_pci(k, bdf(k, k->bus++, 0), port, "endpoint", class, generation);
 }
 
 /* A root complex with a switch, or with root ports alone. */
@@ -89,9 +89,9 @@ static void start_group(struct maker *k)
     k->upstream = NULL;
     if (k->plan->flat || k->plan->no_switch)
         return;
-    add_pci(k, bdf(k, 0, 1), "", "root-port", 0x060400, generation);
+    make_pci(k, bdf(k, 0, 1), "", "root-port", 0x060400, generation);
     k->upstream = bdf(k, 1, 0);
-    add_pci(k, k->upstream, bdf(k, 0, 1), "upstream", 0x060400, generation);
+    make_pci(k, k->upstream, bdf(k, 0, 1), "upstream", 0x060400, generation);
     k->ports_bus = 2;
     k->bus = 3;
     k->slot = k->upper_slot = 0;
@@ -102,18 +102,18 @@ static void start_lower(struct maker *k, const char *above)
 {
     int generation = k->plan->model->pcie_generation;
     const char *port = bdf(k, 2, k->upper_slot++);
-    add_pci(k, port, above, "downstream", 0x060400, generation);
+    make_pci(k, port, above, "downstream", 0x060400, generation);
     k->upstream = bdf(k, k->bus++, 0);
-    add_pci(k, k->upstream, port, "upstream", 0x060400, generation);
+    make_pci(k, k->upstream, port, "upstream", 0x060400, generation);
     k->ports_bus = k->bus++;
     k->slot = 0;
 }
 
-static void add_gpu(struct maker *k)
+static void make_gpu(struct maker *k)
 {
     const struct fact_gpu *model = k->plan->model;
     bool nvidia = strcmp(model->vendor, "nvidia") == 0;
-    struct machine_pci *pci = add_device(k, nvidia ? 0x030200 : 0x120000, model->pcie_generation);
+    struct machine_pci *pci = make_device(k, nvidia ? 0x030200 : 0x120000, model->pcie_generation);
     number_set(&pci->vendor, nvidia ? 0x10de : 0x1002);
     number_set(&pci->device, model->pci_device);
     number_set(&pci->bar_bytes, model->bar1_bytes);
@@ -149,7 +149,7 @@ static void add_nic(struct maker *k)
     struct machine *m = k->machine;
     int published = k->plan->model->pcie_generation;
     int generation = published ? published : NIC_GENERATION;
-    struct machine_pci *pci = add_device(k, 0x020700, generation);
+    struct machine_pci *pci = make_device(k, 0x020700, generation);
     number_set(&pci->vendor, 0x15b3);
     number_set(&pci->device, 0x1021);
     const char *address = pci->bdf.value;
@@ -169,7 +169,7 @@ static void add_disk(struct maker *k)
 {
     struct machine *m = k->machine;
     int generation = k->plan->model->pcie_generation;
-    struct machine_pci *pci = add_device(k, 0x010802, generation);
+    struct machine_pci *pci = make_device(k, 0x010802, generation);
     if (!k->plan->flat && generation) {
         number_set(&pci->width, 4);
         number_set(&pci->width_max, 4);
@@ -232,7 +232,7 @@ static void add_peer_links(struct maker *k, int a, int *number)
     }
 }
 
-static void add_links(struct maker *k)
+static void make_links(struct maker *k)
 {
     const struct fact_gpu *model = k->plan->model;
     for (int a = 0; a < (int)k->machine->n_gpus; a++) {
@@ -282,7 +282,7 @@ static bool is_alone(const struct plan *plan)
  * started. */
 static void add_gpu_and_nics(struct maker *k)
 {
-    add_gpu(k);
+    make_gpu(k);
     for (int i = nics_of(k->plan, (int)k->machine->n_gpus - 1); i > 0; i--) {
         if (is_alone(k->plan)) {
             k->group++;
@@ -363,7 +363,7 @@ void plan_make(const struct plan *plan, struct machine *machine)
     k.wide = plan->no_switch || plan->switches_per_switch;
     for (; k.host < plan->hosts; k.host++)
         make_host(&k);
-    add_links(&k);
+    make_links(&k);
     add_refusals(&k);
     if (plan->flat)
         text_set(machine, &machine->system.hypervisor, "kvm");

@@ -33,8 +33,8 @@ static weft_status find_pci(struct machine *machine, const char *bdf, struct mac
                      near ? "; nearest: " : "", near ? near : "");
 }
 
-static weft_status find_end(struct machine *machine, const char *name, enum endpoint_kind kind,
-                            struct endpoint *end)
+static weft_status find_changed_end(struct machine *machine, const char *name,
+                                    enum endpoint_kind kind, struct endpoint *end)
 {
     weft_status status = endpoint_find(machine, name, end);
     if (!status && end->kind != kind)
@@ -136,9 +136,9 @@ static weft_status share_clique(struct machine *machine, struct machine_pci *nic
 static weft_status move_nic(struct machine *machine, const struct words *w)
 {
     struct endpoint nic, gpu;
-    weft_status status = find_end(machine, w->at[2], ENDPOINT_NIC, &nic);
+    weft_status status = find_changed_end(machine, w->at[2], ENDPOINT_NIC, &nic);
     if (!status)
-        status = find_end(machine, w->at[4], ENDPOINT_GPU, &gpu);
+        status = find_changed_end(machine, w->at[4], ENDPOINT_GPU, &gpu);
     if (status)
         return status;
     if (!nic.pci || !gpu.pci)

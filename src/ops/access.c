@@ -29,7 +29,15 @@ weft_status access_foreign_thread(const char *function, const struct weft_ctx *c
                      function, (int)ctx->owner_number, (int)gettid());
 }
 
-static weft_status check_ctx(const char *function, const struct weft_ctx *ctx)
+weft_status access_check_signal_op(const char *function, weft_signal_op op)
+{
+    if (op == WEFT_SIGNAL_SET || op == WEFT_SIGNAL_ADD)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_OP, "%s: signal operation %d is neither SET nor ADD", function,
+                     (int)op);
+}
+
+static weft_status check_running(const char *function, const struct weft_ctx *ctx)
 {
     if (!ctx)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: ctx is null", function);
@@ -106,7 +114,7 @@ static weft_status check_block(const char *function, struct weft_job *job, const
 weft_status access_find_own(const char *function, const struct weft_ctx *ctx, const void *address,
                             size_t bytes, enum segment_id *segment, size_t *offset)
 {
-    weft_status status = check_ctx(function, ctx);
+    weft_status status = check_running(function, ctx);
     if (status)
         return status;
     if (!access_find(ctx, address, bytes, segment, offset))
@@ -121,7 +129,7 @@ weft_status access_resolve(const char *function, struct weft_ctx *ctx, const voi
 {
     if (access_gpu_heap(ctx, symmetric, bytes, pe, remote))
         return WEFT_OK;
-    weft_status status = check_ctx(function, ctx);
+    weft_status status = check_running(function, ctx);
     if (status)
         return status;
     if ((unsigned)pe >= ctx->npes)

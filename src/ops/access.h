@@ -123,6 +123,9 @@ bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,
 weft_status access_find_own(const char *function, const struct weft_ctx *ctx, const void *address,
                             size_t bytes, enum segment_id *segment, size_t *offset);
 
+/* WEFT_ERR_OP: the operation is neither SET nor ADD. */
+weft_status access_check_signal_op(const char *function, weft_signal_op op);
+
 /* Status of a call on a context that checking mode has kept for this. */
 weft_status access_destroyed(const char *function);
 

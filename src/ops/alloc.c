@@ -15,7 +15,7 @@ struct request {
 };
 
 /* Returns when all PEs have arrived with the same request, and what they put before is complete. */
-static weft_status agree(const char *function, struct weft_job *job, struct request mine)
+static weft_status compare_requests(const char *function, struct weft_job *job, struct request mine)
 {
     const struct request *all = job->world->scratch;
     weft_status status = coll_exchange(job->world, (enum box_operation)mine.operation, &mine,
@@ -189,7 +189,7 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
     if (status)
         return status;
     box_record(job->box, BOX_OP_ALLOC, -1, align, bytes);
-    status = agree(name, job, (struct request){BOX_OP_ALLOC, bytes, align, 0, kind});
+    status = compare_requests(name, job, (struct request){BOX_OP_ALLOC, bytes, align, 0, kind});
     if (status || bytes == 0)
         return status;
     return kind == WEFT_GPU ? alloc_gpu(name, job, bytes, align, flags, address)
@@ -248,8 +248,8 @@ WEFT_EXPORT weft_status weft_free(weft_job *job, void *address)
     box_record(job->box, BOX_OP_FREE, -1, block.offset, block.bytes);
     status = weft_quiet(job->default_ctx);
     if (!status)
-        status = agree(name, job,
-                       (struct request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
+        status = compare_requests(
+            name, job, (struct request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
     if (status)
         return status;
     give_back(job, block.books, block.offset);
@@ -274,8 +274,8 @@ WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes,
     if (!status) /* what PEs have put into the block is to be kept too */
         status = weft_quiet(job->default_ctx);
     if (!status)
-        status =
-            agree(name, job, (struct request){BOX_OP_REALLOC, bytes, 0, block.offset, block.kind});
+        status = compare_requests(
+            name, job, (struct request){BOX_OP_REALLOC, bytes, 0, block.offset, block.kind});
     if (status)
         return status;
     if (bytes <= block.bytes && bytes > block.bytes / 2) {

@@ -172,7 +172,8 @@ static weft_status sync_phase(struct weft_team *team, enum box_operation operati
 
 /* A barrier or sync of the program: as sync_phase(), then in the order that is best for what
  * probably follows. */
-static weft_status meet(struct weft_team *team, enum box_operation operation, uint64_t phase)
+static weft_status meet_members(struct weft_team *team, enum box_operation operation,
+                                uint64_t phase)
 {
     int leader = team->leader;
     weft_status status = sync_phase(team, operation, phase);
@@ -317,7 +318,7 @@ weft_status coll_barrier(const char *function, struct weft_team *team, enum box_
     weft_status status = coll_begin(function, team, operation, -1, 0, 0, &phase);
     if (!status)
         status = quiet_all(team->job);
-    return status ? status : meet(team, operation, phase);
+    return status ? status : meet_members(team, operation, phase);
 }
 
 WEFT_EXPORT weft_status weft_barrier(weft_team *team)
@@ -329,5 +330,5 @@ WEFT_EXPORT weft_status weft_sync(weft_team *team)
 {
     uint64_t phase;
     weft_status status = coll_begin("weft_sync", team, BOX_OP_SYNC, -1, 0, 0, &phase);
-    return status ? status : meet(team, BOX_OP_SYNC, phase);
+    return status ? status : meet_members(team, BOX_OP_SYNC, phase);
 }

@@ -63,7 +63,7 @@ static weft_status part_of(struct weft_team *team, const struct coll_ask *ask, e
 }
 
 /* Collective, of a team that kernels serve. The same answer at every member. */
-static weft_status agree(struct weft_team *team, const struct coll_ask *ask, bool *kernel)
+static weft_status agree_on_kernel(struct weft_team *team, const struct coll_ask *ask, bool *kernel)
 {
     enum part part;
     int32_t all[COLL_MEMBERS], mine, least = PART_KERNEL, most = PART_PUTS;
@@ -97,8 +97,8 @@ static weft_status read_array(struct weft_team *team, uint64_t *to, const uint64
 }
 
 /* Says what is wrong with this member's block for member i; the longest of such sentences fits. */
-static void refuse(const struct weft_team *team, const struct coll_ask *ask, int i, uint64_t room,
-                   char *sentence, size_t bytes)
+static void refuse_counts(const struct weft_team *team, const struct coll_ask *ask, int i,
+                          uint64_t room, char *sentence, size_t bytes)
 {
     snprintf(sentence, bytes, "%s: PE %d has room for %llu bytes of PE %d, which sends %llu",
              ask->function, team->pes[i], (unsigned long long)room, team->job->pe,
@@ -120,7 +120,7 @@ static weft_status send_blocks(struct weft_team *team, const struct coll_ask *as
         int i = (team->me + k) % team->n;
         uint64_t bytes = ask->send_bytes[i];
         if (bytes > theirs[i].room)
-            refuse(team, ask, i, theirs[i].room, refused, sizeof refused);
+            refuse_counts(team, ask, i, theirs[i].room, refused, sizeof refused);
         else
             status = coll_put_block(team, i, (char *)ask->dst + theirs[i].at,
                                     (const char *)ask->src + ask->send_at[i], (size_t)bytes);
@@ -154,7 +154,7 @@ static weft_status by_puts(struct weft_team *team, const struct coll_ask *ask)
 
 /* --------------------------------------------------------------------------------------- public */
 
-static weft_status check(const struct coll_ask *ask)
+static weft_status check_counts(const struct coll_ask *ask)
 {
     const struct {
         const void *address;
@@ -191,9 +191,9 @@ WEFT_EXPORT weft_status weft_alltoallv(weft_team *team, void *dst, size_t room,
     if (!status)
         status = coll_place(ask.function, "dst", team, dst, room ? room : 1, &to);
     if (!status)
-        status = check(&ask);
+        status = check_counts(&ask);
     if (!status && to.segment == SEG_GPU && coll_kernel_serves(team))
-        status = agree(team, &ask, &kernel);
+        status = agree_on_kernel(team, &ask, &kernel);
     if (status)
         return status;
     return kernel ? coll_kernel_call(team, &ask) : by_puts(team, &ask);

@@ -24,11 +24,6 @@ enum {
  * flag takes 0.8 us each way, and the round 2.3. */
 static const double FLAG_SHARE = 0.7;
 
-static bool reduces(enum coll_what what)
-{
-    return what == COLL_REDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE_TO;
-}
-
 static bool by_lines(enum coll_way way)
 {
     return way == COLL_WAY_LINES || way == COLL_WAY_TWO_LINES;
@@ -76,7 +71,7 @@ static bool can(const struct coll_question *q, enum coll_way way)
         return q->direct && q->what != COLL_REDUCE_TO;
     if (way == COLL_WAY_ENGINES)
         return q->direct && !sized && !q->strided && !q->checked &&
-               !reduces(q->what); /* engines do not add */
+               !coll_reduces(q->what); /* engines do not add */
     if (way == COLL_WAY_SCRATCH)
         return n > 1;
     if (sized || (by_lines(way) && (!q->lines || q->strided)))
@@ -122,7 +117,8 @@ static double scratch_cost(const struct coll_question *q, const struct coll_rate
                            int phases)
 {
     double n = q->members, bytes = (double)q->bytes, out = (n - 1) * bytes;
-    double begin = (reduces(q->what) ? rates->combine_us : rates->push_us) + coll_flag_us(rates);
+    double begin =
+        (coll_reduces(q->what) ? rates->combine_us : rates->push_us) + coll_flag_us(rates);
     double rate = rates->scratch_gbps;
     double blocks = rates->block_scratch_gbps * (q->most_blocks ? q->most_blocks : 1);
     if (has_slices(q))
@@ -162,7 +158,7 @@ double coll_cost(const struct coll_question *q, const struct coll_rates *rates, 
                              : rates->block_packets_gbps) *
                     (q->most_blocks ? q->most_blocks : 1);
     if (direct)
-        begin = reduces(q->what)                              ? rates->combine_us
+        begin = coll_reduces(q->what)                         ? rates->combine_us
                 : q->what == COLL_BROADCAST && q->members > 2 ? rates->spread_us
                                                               : rates->push_us;
     else if (has_two_trips(way))

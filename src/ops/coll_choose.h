@@ -26,6 +26,11 @@ enum coll_what {
     COLL_WHATS
 };
 
+static inline bool coll_reduces(enum coll_what what)
+{
+    return what == COLL_REDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE_TO;
+}
+
 enum coll_way {
     COLL_WAY_AUTO, /* of a wish: whichever is the fastest */
     COLL_WAY_PACKETS,

@@ -79,8 +79,8 @@ static int copies_handed_on(const struct coll_call *c, struct gpu_engine_copy *c
     return n;
 }
 
-static weft_status meet(struct gpu *gpu, const struct coll_call *call, unsigned threads,
-                        CUstream stream, bool fenced)
+static weft_status meet_engines(struct gpu *gpu, const struct coll_call *call, unsigned threads,
+                                CUstream stream, bool fenced)
 {
     struct coll_call meeting = *call;
     meeting.fenced = fenced;
@@ -91,14 +91,14 @@ weft_status coll_engines_put(struct gpu *gpu, const struct coll_call *call, int 
                              unsigned threads, CUstream stream)
 {
     struct gpu_engine_copy copies[GPU_ENGINE_COPIES];
-    weft_status status = meet(gpu, call, threads, stream, false);
+    weft_status status = meet_engines(gpu, call, threads, stream, false);
     for (int phase = 0; phase < phases && !status; phase++) {
         int n = phases == 1  ? copies_of_blocks(call, copies)
                 : phase == 0 ? copies_of_slices(call, copies)
                              : copies_handed_on(call, copies);
         status = gpu_engines_copy(&gpu->coll->engines, gpu, stream, call->team, copies, n);
         if (!status)
-            status = meet(gpu, call, threads, stream, true);
+            status = meet_engines(gpu, call, threads, stream, true);
     }
     return status;
 }

@@ -55,7 +55,7 @@ _Static_assert(sizeof(struct telling) <= PACKET_BYTES, "what a member tells is o
 
 /* Rounds begin behind every number that the area's earlier teams have used at any member, so that
  * nothing that they left looks new. */
-static weft_status agree(struct weft_team *team, struct telling *mine)
+static weft_status exchange_records(struct weft_team *team, struct telling *mine)
 {
     const struct telling *all = team->scratch;
     weft_status status = mine->status;
@@ -105,7 +105,7 @@ static void find_rates(const struct weft_team *team, struct coll_rates *rates)
 static void fill(const struct weft_team *team, const struct coll_ask *ask, struct coll_call *call);
 
 /* At the first collective of a team. */
-static weft_status make_ready(struct weft_team *team)
+static weft_status open_kernels(struct weft_team *team)
 {
     struct weft_job *job = team->job;
     struct telling mine = {.most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
@@ -130,7 +130,7 @@ static weft_status make_ready(struct weft_team *team)
     if (!status)
         status = device_watch_kernels(job);
     mine.status = (int32_t)status;
-    status = agree(team, &mine);
+    status = exchange_records(team, &mine);
     if (!status)
         status = gpu_coll_begin_at(job->gpu, team->slot, mine.number + 2);
     if (!status && coll && team->n > 1 && (mine.has & HAS_PROOFS)) {
@@ -161,11 +161,6 @@ static weft_status make_ready(struct weft_team *team)
 }
 
 /* ----------------------------------------------------------------------------------- memory */
-
-static bool reduces(enum coll_what what)
-{
-    return what == COLL_REDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE_TO;
-}
 
 static bool is_sized(enum coll_what what)
 {
@@ -420,7 +415,7 @@ static void fill(const struct weft_team *team, const struct coll_ask *ask, struc
 /* Reductions that do more than combine: elements are multiplied or rounded, results divided. */
 static bool is_more(const struct coll_ask *ask)
 {
-    return reduces(ask->what) && (ask->op >= WEFT_AVG || weft_dev_is_fp8(ask->type));
+    return coll_reduces(ask->what) && (ask->op >= WEFT_AVG || weft_dev_is_fp8(ask->type));
 }
 
 static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_choice *choice)
@@ -429,26 +424,27 @@ static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_
     if (choice->way == COLL_WAY_TWO_LINES)
         return COLL_weft_coll_reduce_two_lines;
     if (choice->way == COLL_WAY_LINES)
-        return reduces(ask->what) ? COLL_weft_coll_reduce_one_lines : COLL_weft_coll_send_lines;
+        return coll_reduces(ask->what) ? COLL_weft_coll_reduce_one_lines
+                                       : COLL_weft_coll_send_lines;
     if (is_sized(ask->what))
         return choice->way == COLL_WAY_SCRATCH ? COLL_weft_coll_sized_scratch
                                                : COLL_weft_coll_push_sized;
     if (choice->way == COLL_WAY_SCRATCH)
-        return ask->element          ? COLL_weft_coll_push_strided_scratch
-               : choice->phases > 1  ? COLL_weft_coll_spread_scratch
-               : !reduces(ask->what) ? COLL_weft_coll_push_scratch
-               : more                ? COLL_weft_coll_reduce_scratch_more
-                                     : COLL_weft_coll_reduce_scratch;
+        return ask->element               ? COLL_weft_coll_push_strided_scratch
+               : choice->phases > 1       ? COLL_weft_coll_spread_scratch
+               : !coll_reduces(ask->what) ? COLL_weft_coll_push_scratch
+               : more                     ? COLL_weft_coll_reduce_scratch_more
+                                          : COLL_weft_coll_reduce_scratch;
     if (choice->way == COLL_WAY_TWO_TRIPS)
         return more ? COLL_weft_coll_reduce_two_more : COLL_weft_coll_reduce_two;
     if (ask->element)
         return choice->way == COLL_WAY_PACKETS ? COLL_weft_coll_send_strided
                                                : COLL_weft_coll_push_strided;
-    if (choice->way == COLL_WAY_PACKETS && !reduces(ask->what))
+    if (choice->way == COLL_WAY_PACKETS && !coll_reduces(ask->what))
         return COLL_weft_coll_send;
     if (choice->way == COLL_WAY_PACKETS)
         return more ? COLL_weft_coll_reduce_one_more : COLL_weft_coll_reduce_one;
-    if (reduces(ask->what))
+    if (coll_reduces(ask->what))
         return more ? COLL_weft_coll_combine_more : COLL_weft_coll_combine;
     return choice->chunks ? COLL_weft_coll_spread : COLL_weft_coll_push;
 }
@@ -456,7 +452,7 @@ static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_
 /* A lane has 8 bytes of payload at least; kernels that do more have no form for lines. */
 static bool fits_lines(const struct coll_ask *ask)
 {
-    return !reduces(ask->what) || (!is_more(ask) && weft_dev_type_bytes(ask->type) <= 8);
+    return !coll_reduces(ask->what) || (!is_more(ask) && weft_dev_type_bytes(ask->type) <= 8);
 }
 
 struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct coll_ask *ask,
@@ -477,7 +473,7 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct
 
 weft_status coll_kernel_force(struct weft_team *team, enum coll_way wish, int most_blocks)
 {
-    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : make_ready(team);
+    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : open_kernels(team);
     if (status || !team->coll)
         return status;
     team->coll->wish = wish;
@@ -490,7 +486,7 @@ enum { AS_CONFIGURED = -1 };
 weft_status coll_kernel_limit(struct weft_team *team, int sms)
 {
     int64_t wanted = sms == AS_CONFIGURED ? config_int(CONFIG_COLL_SMS) : sms;
-    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : make_ready(team);
+    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : open_kernels(team);
     if (status)
         return status;
     int32_t mine = sms < AS_CONFIGURED ? AS_CONFIGURED : coll_blocks_of(wanted), least = mine;
@@ -579,7 +575,7 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
                    ? WEFT_OK
                    : gpu_copy_on(gpu, stream, ask->dst, ask->src, (size_t)ask->bytes);
     bool symmetric = in_gpu_heap(gpu, ask->dst) &&
-                     (!reduces(ask->what) || (in_gpu_heap(gpu, ask->src) && is_aligned(ask)));
+                     (!coll_reduces(ask->what) || (in_gpu_heap(gpu, ask->src) && is_aligned(ask)));
     struct coll_choice choice = coll_kernel_choice(team, ask, symmetric);
     weft_status status = WEFT_OK;
     fill(team, ask, &call);
@@ -620,7 +616,7 @@ static weft_status put(struct weft_team *team, const struct coll_ask *ask, CUstr
 {
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     exchange_capture_mode(team->job->gpu, &mode);
-    weft_status status = team->coll ? WEFT_OK : make_ready(team);
+    weft_status status = team->coll ? WEFT_OK : open_kernels(team);
     if (!status) /* what the host has put may be what is sent */
         status = weft_quiet(team->job->default_ctx);
     exchange_capture_mode(team->job->gpu, &mode);
@@ -636,7 +632,7 @@ static weft_status put(struct weft_team *team, const struct coll_ask *ask, CUstr
 weft_status coll_kernel_pays(struct weft_team *team, uint64_t bytes, bool *pays)
 {
     enum { CPU_BYTES = 1024, CPU_MEMBERS = 8 }; /* 5 us and a kernel's 10, on 2 H200 */
-    weft_status status = team->coll ? WEFT_OK : make_ready(team);
+    weft_status status = team->coll ? WEFT_OK : open_kernels(team);
     *pays = status || !team->coll->mapped || bytes > CPU_BYTES || team->n > CPU_MEMBERS;
     return status;
 }
@@ -663,7 +659,7 @@ static struct coll_ask with_sizes(const struct weft_team *team, const struct col
 weft_status coll_kernel_call(struct weft_team *team, const struct coll_ask *ask)
 {
     struct gpu *gpu = team->job->gpu;
-    weft_status status = team->coll ? WEFT_OK : make_ready(team);
+    weft_status status = team->coll ? WEFT_OK : open_kernels(team);
     if (status)
         return status;
     pthread_mutex_lock(&gpu->coll->lock);

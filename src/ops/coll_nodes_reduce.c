@@ -75,7 +75,7 @@ static weft_status take_before(struct part *part, uint64_t piece)
     return status;
 }
 
-static weft_status combine_piece(struct part *part, uint64_t piece)
+static weft_status combine_in_node(struct part *part, uint64_t piece)
 {
     struct weft_team *team = part->team;
     const struct team_nodes *nodes = team->nodes;
@@ -143,7 +143,7 @@ static weft_status reduce_part(struct part *part)
     bool last = nodes->mine + 1 == nodes->n;
     weft_status status = WEFT_OK;
     for (uint64_t piece = 0; piece < part->pieces.count && !status; piece++) {
-        status = combine_piece(part, piece);
+        status = combine_in_node(part, piece);
         if (!status && last)
             status = hand_back(part);
         if (!status && !last)

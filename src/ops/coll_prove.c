@@ -23,7 +23,7 @@ bool coll_prove_wanted(void)
 }
 
 /* On a stream of its own: nothing that another team waits for stands in front of it. */
-static weft_status run(struct gpu *gpu, struct coll_call *call, int blocks)
+static weft_status run_kernel(struct gpu *gpu, struct coll_call *call, int blocks)
 {
     CUstream stream;
     weft_status status = gpu_enter(&gpu->device);
@@ -80,7 +80,7 @@ weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, int
                       team->n);
         return WEFT_OK;
     }
-    weft_status status = run(gpu, call, blocks);
+    weft_status status = run_kernel(gpu, call, blocks);
     if (!status)
         status = gpu_coll_proof(gpu, team->slot, &found);
     mine.status = (int32_t)status;

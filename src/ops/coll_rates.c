@@ -151,7 +151,7 @@ static bool text_line(char **at, const char *key, char *text, size_t bytes)
     return value && (size_t)snprintf(text, bytes, "%s", value) < bytes;
 }
 
-static weft_status refuse(const char *path, const char *why)
+static weft_status refuse_rates(const char *path, const char *why)
 {
     return base_fail(WEFT_ERR_CONFIG, "%s: %s; %s", path, why, REMEDY);
 }
@@ -182,12 +182,12 @@ static weft_status parse_rates(const char *path, char **at, struct coll_rates *r
         if (!text || end == text || *end) {
             snprintf(what, sizeof what, "the line of %s is missing or holds no number",
                      rows[i].name);
-            return refuse(path, what);
+            return refuse_rates(path, what);
         }
         if (!in_range(&rows[i], value)) {
             snprintf(what, sizeof what, "%s is %.40s, not a number from %g to %g", rows[i].name,
                      text, rows[i].least, rows[i].most);
-            return refuse(path, what);
+            return refuse_rates(path, what);
         }
         memcpy((char *)rates + rows[i].offset, &value, sizeof value);
     }
@@ -200,7 +200,7 @@ static weft_status parse_estimates(const char *path, char **at, struct coll_rate
     char *rest, *text = value_of(at, "estimates"), what[160];
     rates->estimates = 0;
     if (!text)
-        return refuse(path, "the line of estimates is missing");
+        return refuse_rates(path, "the line of estimates is missing");
     if (strcmp(text, "none") == 0)
         return WEFT_OK;
     for (char *name = strtok_r(text, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
@@ -209,7 +209,7 @@ static weft_status parse_estimates(const char *path, char **at, struct coll_rate
             i++;
         if (i == ROWS) {
             snprintf(what, sizeof what, "\"%.40s\" among the estimates is no rate", name);
-            return refuse(path, what);
+            return refuse_rates(path, what);
         }
         rates->estimates |= (uint64_t)1 << i;
     }
@@ -223,24 +223,24 @@ static weft_status parse(const char *path, char *text, const struct coll_machine
     char *at = text, what[256];
     size_t first = strlen(FIRST_LINE);
     if (strncmp(text, FIRST_LINE, first) != 0 || text[first] != '\n')
-        return refuse(path, "it is of another version, or no file of rates");
+        return refuse_rates(path, "it is of another version, or no file of rates");
     if (!crc_holds(text))
-        return refuse(path, "it is cut off or was changed");
+        return refuse_rates(path, "it is cut off or was changed");
     at += first + 1;
     if (!text_line(&at, "gpu", of->gpu, sizeof of->gpu) || !whole_number(&at, "gpus", &of->gpus) ||
         !whole_number(&at, "driver", &of->driver) || !whole_number(&at, "pes", &measured->pes) ||
         !text_line(&at, "measured", measured->date, sizeof measured->date))
-        return refuse(path, "it does not say of which machine it is");
+        return refuse_rates(path, "it does not say of which machine it is");
     if (machine && (strcmp(machine->gpu, of->gpu) != 0 || machine->gpus != of->gpus ||
                     machine->driver != of->driver)) {
         snprintf(what, sizeof what, "it is of %d %.64s with CUDA %d, and here are %d %.64s with %d",
                  of->gpus, of->gpu, of->driver, machine->gpus, machine->gpu, machine->driver);
-        return refuse(path, what);
+        return refuse_rates(path, what);
     }
     weft_status status = parse_rates(path, &at, rates);
     if (!status)
         status = parse_estimates(path, &at, rates);
-    return !status && *at ? refuse(path, "there are lines that do not belong there") : status;
+    return !status && *at ? refuse_rates(path, "there are lines that do not belong there") : status;
 }
 
 weft_status coll_rates_read(const char *path, const struct coll_machine *machine,
@@ -256,7 +256,7 @@ weft_status coll_rates_read(const char *path, const struct coll_machine *machine
         return base_fail(WEFT_ERR_CONFIG, "%s; %s", base_last_error(), REMEDY);
     if (strlen(text) != bytes) {
         free(text);
-        return refuse(path, "it is no file of rates");
+        return refuse_rates(path, "it is no file of rates");
     }
     weft_status status = parse(path, text, machine, &read, &found, &from);
     free(text);

@@ -4,8 +4,8 @@
 #include "ops/coll_kernel.h"
 
 /* WEFT_OK, and *done: there is nothing more to do. */
-static weft_status begin(struct weft_team *team, const struct coll_ask *ask,
-                         enum box_operation operation, size_t blocks, bool *done)
+static weft_status begin_rooted(struct weft_team *team, const struct coll_ask *ask,
+                                enum box_operation operation, size_t blocks, bool *done)
 {
     struct place to;
     uint64_t phase;
@@ -43,7 +43,7 @@ WEFT_EXPORT weft_status weft_gather(weft_team *team, void *dst, const void *src,
                            .bytes = bytes,
                            .root = root};
     bool done;
-    weft_status status = begin(team, &ask, BOX_OP_GATHER, team ? (size_t)team->n : 1, &done);
+    weft_status status = begin_rooted(team, &ask, BOX_OP_GATHER, team ? (size_t)team->n : 1, &done);
     if (done)
         return status;
     status = coll_put_block(team, root, (char *)dst + (size_t)team->me * bytes, src, bytes);
@@ -60,7 +60,7 @@ WEFT_EXPORT weft_status weft_scatter(weft_team *team, void *dst, const void *src
                            .bytes = bytes,
                            .root = root};
     bool done;
-    weft_status status = begin(team, &ask, BOX_OP_SCATTER, 1, &done);
+    weft_status status = begin_rooted(team, &ask, BOX_OP_SCATTER, 1, &done);
     if (done)
         return status;
     for (int i = 0; team->me == root && i < team->n && !status; i++)

@@ -51,8 +51,9 @@ static uint64_t detail_of(const struct coll_ask *ask)
     return reduce_detail(&c);
 }
 
-static weft_status on_stream(weft_team *team, const struct coll_ask *ask,
-                             enum box_operation operation, size_t count, weft_stream stream)
+static weft_status collective_on_stream(weft_team *team, const struct coll_ask *ask,
+                                        enum box_operation operation, size_t count,
+                                        weft_stream stream)
 {
     if (!team)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: team is null", ask->function);
@@ -95,7 +96,7 @@ WEFT_EXPORT weft_status weft_broadcast_on_stream(weft_team *team, void *dst, con
                            .src = src,
                            .bytes = bytes,
                            .root = root};
-    return on_stream(team, &ask, BOX_OP_BROADCAST, bytes, stream);
+    return collective_on_stream(team, &ask, BOX_OP_BROADCAST, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_fcollect_on_stream(weft_team *team, void *dst, const void *src,
@@ -106,7 +107,7 @@ WEFT_EXPORT weft_status weft_fcollect_on_stream(weft_team *team, void *dst, cons
                            .dst = dst,
                            .src = src,
                            .bytes = bytes};
-    return on_stream(team, &ask, BOX_OP_FCOLLECT, bytes, stream);
+    return collective_on_stream(team, &ask, BOX_OP_FCOLLECT, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_alltoall_on_stream(weft_team *team, void *dst, const void *src,
@@ -117,7 +118,7 @@ WEFT_EXPORT weft_status weft_alltoall_on_stream(weft_team *team, void *dst, cons
                            .dst = dst,
                            .src = src,
                            .bytes = bytes};
-    return on_stream(team, &ask, BOX_OP_ALLTOALL, bytes, stream);
+    return collective_on_stream(team, &ask, BOX_OP_ALLTOALL, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_alltoalls_on_stream(weft_team *team, void *dst, const void *src,
@@ -138,7 +139,7 @@ WEFT_EXPORT weft_status weft_alltoalls_on_stream(weft_team *team, void *dst, con
     if (__builtin_mul_overflow(n, element, &ask.bytes))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements of %zu bytes are too many", ask.function,
                          n, element);
-    return on_stream(team, &ask, BOX_OP_ALLTOALLS, n, stream);
+    return collective_on_stream(team, &ask, BOX_OP_ALLTOALLS, n, stream);
 }
 
 WEFT_EXPORT weft_status weft_collect_on_stream(weft_team *team, void *dst, const void *src,
@@ -149,7 +150,7 @@ WEFT_EXPORT weft_status weft_collect_on_stream(weft_team *team, void *dst, const
                            .dst = dst,
                            .src = src,
                            .bytes = bytes};
-    return on_stream(team, &ask, BOX_OP_COLLECT, bytes, stream);
+    return collective_on_stream(team, &ask, BOX_OP_COLLECT, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, size_t room,
@@ -167,7 +168,7 @@ WEFT_EXPORT weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, siz
                            .recv_bytes = recv_bytes,
                            .recv_at = recv_at,
                            .room = room};
-    return on_stream(team, &ask, BOX_OP_ALLTOALLV, room, stream);
+    return collective_on_stream(team, &ask, BOX_OP_ALLTOALLV, room, stream);
 }
 
 WEFT_EXPORT weft_status weft_gather_on_stream(weft_team *team, void *dst, const void *src,
@@ -179,7 +180,7 @@ WEFT_EXPORT weft_status weft_gather_on_stream(weft_team *team, void *dst, const 
                            .src = src,
                            .bytes = bytes,
                            .root = root};
-    return on_stream(team, &ask, BOX_OP_GATHER, bytes, stream);
+    return collective_on_stream(team, &ask, BOX_OP_GATHER, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_scatter_on_stream(weft_team *team, void *dst, const void *src,
@@ -191,7 +192,7 @@ WEFT_EXPORT weft_status weft_scatter_on_stream(weft_team *team, void *dst, const
                            .src = src,
                            .bytes = bytes,
                            .root = root};
-    return on_stream(team, &ask, BOX_OP_SCATTER, bytes, stream);
+    return collective_on_stream(team, &ask, BOX_OP_SCATTER, bytes, stream);
 }
 
 static weft_status reduction(weft_team *team, struct coll_ask *ask, enum box_operation operation,
@@ -201,7 +202,7 @@ static weft_status reduction(weft_team *team, struct coll_ask *ask, enum box_ope
     ask->op = c->op;
     if (__builtin_mul_overflow(n, c->element, &ask->bytes))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", ask->function, n);
-    return on_stream(team, ask, operation, n, stream);
+    return collective_on_stream(team, ask, operation, n, stream);
 }
 
 static weft_status by_op(weft_team *team, struct coll_ask ask, enum box_operation operation,

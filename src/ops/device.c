@@ -2,7 +2,7 @@
 /* The calls by which a program's device code and its job come together. */
 #include "job/device_state.h"
 
-static weft_status check(const char *function, const struct weft_job *job)
+static weft_status check_device(const char *function, const struct weft_job *job)
 {
     if (!job)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: job is null", function);
@@ -21,19 +21,19 @@ WEFT_EXPORT void weft_device_unregister(struct weft_device_unit *unit)
 
 WEFT_EXPORT weft_status weft_device_start(weft_job *job)
 {
-    weft_status status = check("weft_device_start", job);
+    weft_status status = check_device("weft_device_start", job);
     return status ? status : device_start(job);
 }
 
 WEFT_EXPORT weft_status weft_device_check(weft_job *job)
 {
-    weft_status status = check("weft_device_check", job);
+    weft_status status = check_device("weft_device_check", job);
     return status ? status : job_check_failed(job);
 }
 
 WEFT_EXPORT weft_status weft_module_init(weft_job *job, void *module)
 {
-    weft_status status = check("weft_module_init", job);
+    weft_status status = check_device("weft_module_init", job);
     if (!status && !module)
         status = base_fail(WEFT_ERR_ARGUMENT, "weft_module_init: the module is null");
     return status ? status : device_module_init(job, module);

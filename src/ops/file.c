@@ -252,8 +252,8 @@ static weft_status told(weft_file_result *result, weft_status status)
     return status;
 }
 
-static weft_status run(const char *function, weft_file *file, bool write,
-                       const struct file_part *part)
+static weft_status run_operation(const char *function, weft_file *file, bool write,
+                                 const struct file_part *part)
 {
     struct file_transfer transfer;
     weft_status status = file_check(function, file);
@@ -266,8 +266,8 @@ static weft_status run(const char *function, weft_file *file, bool write,
                  : file_engine_run(file->engine, &transfer, 1);
 }
 
-static weft_status begin(const char *function, weft_file *file, bool write,
-                         const struct file_part *part)
+static weft_status begin_operation(const char *function, weft_file *file, bool write,
+                                   const struct file_part *part)
 {
     struct file_transfer transfer;
     weft_status status = file_check(function, file);
@@ -282,28 +282,28 @@ WEFT_EXPORT weft_status weft_file_read(weft_file *file, void *dst, size_t bytes,
                                        int pe, weft_file_result *result)
 {
     struct file_part part = {dst, bytes, offset, pe, result};
-    return run("weft_file_read", file, false, &part);
+    return run_operation("weft_file_read", file, false, &part);
 }
 
 WEFT_EXPORT weft_status weft_file_write(weft_file *file, const void *src, size_t bytes,
                                         uint64_t offset, int pe, weft_file_result *result)
 {
     struct file_part part = {src, bytes, offset, pe, result};
-    return run("weft_file_write", file, true, &part);
+    return run_operation("weft_file_write", file, true, &part);
 }
 
 WEFT_EXPORT weft_status weft_file_read_nbi(weft_file *file, void *dst, size_t bytes,
                                            uint64_t offset, int pe, weft_file_result *result)
 {
     struct file_part part = {dst, bytes, offset, pe, result};
-    return begin("weft_file_read_nbi", file, false, &part);
+    return begin_operation("weft_file_read_nbi", file, false, &part);
 }
 
 WEFT_EXPORT weft_status weft_file_write_nbi(weft_file *file, const void *src, size_t bytes,
                                             uint64_t offset, int pe, weft_file_result *result)
 {
     struct file_part part = {src, bytes, offset, pe, result};
-    return begin("weft_file_write_nbi", file, true, &part);
+    return begin_operation("weft_file_write_nbi", file, true, &part);
 }
 
 WEFT_EXPORT weft_status weft_file_quiet(weft_file *file)

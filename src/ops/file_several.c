@@ -89,7 +89,7 @@ struct call {
 };
 
 /* By the thread that follows the stream, or the stream's own on simt. */
-static void run(void *argument)
+static void run_requests(void *argument)
 {
     struct call *call = argument;
     weft_file *file = call->file;
@@ -106,8 +106,8 @@ static void run(void *argument)
     access_act_for_others(before);
 }
 
-static weft_status on_stream(const char *function, weft_file *file, bool write,
-                             const struct file_part *part, weft_stream stream)
+static weft_status file_on_stream(const char *function, weft_file *file, bool write,
+                                  const struct file_part *part, weft_stream stream)
 {
     struct file_transfer tried;
     weft_status status = file_check(function, file);
@@ -125,7 +125,7 @@ static weft_status on_stream(const char *function, weft_file *file, bool write,
         return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory for a call on a stream",
                          function);
     *call = (struct call){file, *part, write};
-    return stream_host_call(file->job, stream, run, call);
+    return stream_host_call(file->job, stream, run_requests, call);
 }
 
 WEFT_EXPORT weft_status weft_file_read_on_stream(weft_file *file, void *dst, size_t bytes,
@@ -133,7 +133,7 @@ WEFT_EXPORT weft_status weft_file_read_on_stream(weft_file *file, void *dst, siz
                                                  weft_stream stream)
 {
     struct file_part part = {dst, bytes, offset, pe, result};
-    return on_stream("weft_file_read_on_stream", file, false, &part, stream);
+    return file_on_stream("weft_file_read_on_stream", file, false, &part, stream);
 }
 
 WEFT_EXPORT weft_status weft_file_write_on_stream(weft_file *file, const void *src, size_t bytes,
@@ -141,5 +141,5 @@ WEFT_EXPORT weft_status weft_file_write_on_stream(weft_file *file, const void *s
                                                   weft_stream stream)
 {
     struct file_part part = {src, bytes, offset, pe, result};
-    return on_stream("weft_file_write_on_stream", file, true, &part, stream);
+    return file_on_stream("weft_file_write_on_stream", file, true, &part, stream);
 }

@@ -51,7 +51,7 @@ static int mover_of(const struct spread *s, int i)
     return -1;
 }
 
-static weft_status compare(const struct spread *s)
+static weft_status compare_parts(const struct spread *s)
 {
     for (int i = 1; i < s->team->n; i++)
         if (s->cards[i].bytes != s->cards[0].bytes || s->cards[i].offset != s->cards[0].offset)
@@ -138,7 +138,7 @@ static weft_status tell(const struct spread *s, const struct outcome *outcomes, 
     return status;
 }
 
-static weft_status run(struct spread *s, weft_file_result *result)
+static weft_status run_parts(struct spread *s, weft_file_result *result)
 {
     struct weft_team *team = s->team;
     struct outcome *outcomes = calloc(2 * (size_t)(unsigned)team->n, sizeof *outcomes);
@@ -155,7 +155,7 @@ static weft_status run(struct spread *s, weft_file_result *result)
         card.refused = file_check(s->function, s->file);
     weft_status status = coll_exchange(team, BOX_OP_FILE_TEAM, &card, s->cards, sizeof card);
     if (!status)
-        status = compare(s);
+        status = compare_parts(s);
     if (!status) {
         move_mine(s, outcomes); /* failures are in the outcomes */
         status = tell(s, outcomes, outcomes + team->n, result);
@@ -180,7 +180,7 @@ static weft_status spread(struct spread s, weft_file_result *result)
         status =
             base_fail(WEFT_ERR_RANGE, "%s: %d blocks of %zu bytes are more than a file can have",
                       s.function, s.team->n, s.bytes);
-    return status ? status : run(&s, result);
+    return status ? status : run_parts(&s, result);
 }
 
 WEFT_EXPORT weft_status weft_file_scatter(weft_team *team, weft_file *file, void *dst, size_t bytes,

@@ -19,17 +19,17 @@ struct mapping {
     struct gpu_map_user own; /* own.memory NULL: not the program's own */
 };
 
-static weft_status check_job(const char *function, const struct weft_job *job)
+static weft_status check_map_job(const char *function, const struct weft_job *job)
 {
     if (!job)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: job is null", function);
     return atomic_load(&job->state) == JOB_RUNNING ? WEFT_OK : job_finalized(function);
 }
 
-static weft_status check(const char *function, struct weft_job *job, const void *a,
-                         const char *name)
+static weft_status check_argument(const char *function, struct weft_job *job, const void *a,
+                                  const char *name)
 {
-    weft_status status = check_job(function, job);
+    weft_status status = check_map_job(function, job);
     if (!status && !a)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function, name);
     return status;
@@ -125,7 +125,7 @@ static void end_mappings(struct weft_job *job)
     }
 }
 
-static void keep(struct weft_job *job, struct mapping *mapping)
+static void keep_mapping(struct weft_job *job, struct mapping *mapping)
 {
     pthread_mutex_lock(&job->lock);
     job->end_mappings = end_mappings;
@@ -137,9 +137,9 @@ static void keep(struct weft_job *job, struct mapping *mapping)
 WEFT_EXPORT weft_status weft_map(weft_job *job, void *address, size_t bytes, int pe, void **mapped)
 {
     static const char name[] = "weft_map";
-    weft_status status = check(name, job, address, "address");
+    weft_status status = check_argument(name, job, address, "address");
     if (!status)
-        status = check(name, job, mapped, "mapped");
+        status = check_argument(name, job, mapped, "mapped");
     if (status)
         return status;
     *mapped = NULL;
@@ -165,14 +165,14 @@ WEFT_EXPORT weft_status weft_map(weft_job *job, void *address, size_t bytes, int
         free(mapping);
         return status;
     }
-    keep(job, mapping);
+    keep_mapping(job, mapping);
     *mapped = mapping->at;
     return WEFT_OK;
 }
 
 WEFT_EXPORT weft_status weft_unmap(weft_job *job, void *mapped)
 {
-    weft_status status = check(__func__, job, mapped, "mapped");
+    weft_status status = check_argument(__func__, job, mapped, "mapped");
     if (status)
         return status;
     pthread_mutex_lock(&job->lock);
@@ -192,7 +192,7 @@ WEFT_EXPORT weft_status weft_unmap(weft_job *job, void *mapped)
 
 WEFT_EXPORT weft_status weft_map_flush(weft_job *job, const void *mapped)
 {
-    weft_status status = check(__func__, job, mapped, "mapped");
+    weft_status status = check_argument(__func__, job, mapped, "mapped");
     if (!status)
         wc_settle(mapped);
     return status;
@@ -235,8 +235,8 @@ static bool store(struct weft_job *job, const struct device_place *place, void *
     return mapped != NULL;
 }
 
-static bool load(struct weft_job *job, const struct device_place *place, void *dst, const void *src,
-                 size_t bytes)
+static bool load_mapped(struct weft_job *job, const struct device_place *place, void *dst,
+                        const void *src, size_t bytes)
 {
     if (place->in_heap)
         return gpu_map_load(job->gpu->heap.map, place->slot, place->offset, dst, bytes);
@@ -283,11 +283,11 @@ static __attribute__((noinline, cold)) weft_status check_copy(const char *functi
                                                               struct weft_job *job, const void *dst,
                                                               const void *src, size_t bytes)
 {
-    weft_status status = check_job(function, job);
+    weft_status status = check_map_job(function, job);
     if (status || !bytes)
         return status;
-    status = check(function, job, dst, "dst");
-    return status ? status : check(function, job, src, "src");
+    status = check_argument(function, job, dst, "dst");
+    return status ? status : check_argument(function, job, src, "src");
 }
 
 static inline bool is_plain(const struct weft_job *job, const void *dst, const void *src,
@@ -325,14 +325,14 @@ WEFT_EXPORT weft_status weft_copy_from(weft_job *job, void *dst, const void *src
         memmove(dst, src, bytes);
         return WEFT_OK;
     }
-    if (by_cpu(job, false, dst, bytes) && load(job, &place, dst, src, bytes))
+    if (by_cpu(job, false, dst, bytes) && load_mapped(job, &place, dst, src, bytes))
         return WEFT_OK;
     return gpu_copy(job->gpu, 0, dst, src, bytes, GPU_DONE);
 }
 
 WEFT_EXPORT weft_status weft_copy_flush(weft_job *job, const void *dst)
 {
-    weft_status status = check(__func__, job, dst, "dst");
+    weft_status status = check_argument(__func__, job, dst, "dst");
     if (status)
         return status;
     int slot;
@@ -355,7 +355,7 @@ WEFT_EXPORT weft_status weft_copy_flush(weft_job *job, const void *dst)
 WEFT_EXPORT weft_status weft_map_query(weft_job *job, int pe, weft_map_info *info)
 {
     static const char name[] = "weft_map_query";
-    weft_status status = check(name, job, info, "info");
+    weft_status status = check_argument(name, job, info, "info");
     if (!status)
         status = base_check_size("weft_map_query: info", info, offsetof(weft_map_info, way),
                                  sizeof *info);

@@ -5,7 +5,7 @@
 
 #include "job/device_state.h"
 
-static weft_status check(const char *function, const weft_ctx *ctx)
+static weft_status check_order_ctx(const char *function, const weft_ctx *ctx)
 {
     if (unlikely(!ctx))
         return base_fail(WEFT_ERR_ARGUMENT, "%s: ctx is null", function);
@@ -21,7 +21,7 @@ static weft_status check(const char *function, const weft_ctx *ctx)
 
 WEFT_EXPORT weft_status weft_fence(weft_ctx *ctx)
 {
-    weft_status status = check("weft_fence", ctx);
+    weft_status status = check_order_ctx("weft_fence", ctx);
     if (unlikely(status))
         return status;
     int open = __atomic_load_n(&ctx->open_count, __ATOMIC_ACQUIRE);
@@ -36,7 +36,7 @@ WEFT_EXPORT weft_status weft_fence(weft_ctx *ctx)
 
 WEFT_EXPORT weft_status weft_quiet(weft_ctx *ctx)
 {
-    weft_status status = check("weft_quiet", ctx);
+    weft_status status = check_order_ctx("weft_quiet", ctx);
     if (unlikely(status))
         return status;
     int open = __atomic_load_n(&ctx->open_count, __ATOMIC_ACQUIRE);

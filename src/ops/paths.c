@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static weft_status check(const struct weft_job *job, int pe, const weft_path_info *info)
+static weft_status check_pe_and_info(const struct weft_job *job, int pe, const weft_path_info *info)
 {
     static const char name[] = "weft_path_query";
     if (!job || !info)
@@ -40,7 +40,7 @@ static void add_counters(const struct weft_job *job, enum path_id path, weft_pat
 
 WEFT_EXPORT weft_status weft_path_query(weft_job *job, int pe, weft_path_info *info)
 {
-    weft_status status = check(job, pe, info);
+    weft_status status = check_pe_and_info(job, pe, info);
     if (status)
         return status;
     size_t size = info->size;

@@ -21,7 +21,7 @@ static unsigned char pattern(int from, int round, int i)
     return (unsigned char)((unsigned)from * 131u + (unsigned)round * 17u + (unsigned)i * 7u + 1u);
 }
 
-static weft_status compare(const struct proof *proof, int partner, int round)
+static weft_status compare_received(const struct proof *proof, int partner, int round)
 {
     for (int i = 0; i < PROOF_BYTES; i++)
         if (proof->data[i] != pattern(partner, round, i))
@@ -46,7 +46,7 @@ static weft_status one_round(struct weft_job *job, struct proof *proof, struct p
     if (!status)
         status = weft_wait_until(ctx, WEFT_UINT64, &proof->flag, WEFT_GE, serial);
     if (!status)
-        status = compare(proof, partner, round);
+        status = compare_received(proof, partner, round);
     /* The partner must have read before the next round writes: a handshake by atomics. */
     uint64_t before;
     if (!status)

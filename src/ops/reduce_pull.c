@@ -44,9 +44,9 @@ struct rooms {
 };
 
 /* factors: of a weighted sum; else NULL. */
-static weft_status combine_piece(struct weft_team *team, const char *src, size_t n,
-                                 const struct combiner *combiner, const long double *factors,
-                                 struct rooms rooms, char **result)
+static weft_status combine_pulled(struct weft_team *team, const char *src, size_t n,
+                                  const struct combiner *combiner, const long double *factors,
+                                  struct rooms rooms, char **result)
 {
     weft_status status = WEFT_OK;
     struct combiner here = *combiner;
@@ -110,8 +110,8 @@ weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operatio
     for (size_t at = first; at < last && !status; at += per_chunk) {
         size_t now = last - at < per_chunk ? last - at : per_chunk;
         char *result, *to = (char *)dst + at * c->element;
-        status = combine_piece(team, (const char *)src + (to_me + at) * c->element, now, c, factors,
-                               rooms, &result);
+        status = combine_pulled(team, (const char *)src + (to_me + at) * c->element, now, c,
+                                factors, rooms, &result);
         for (size_t i = 0; i < (everywhere ? members : 1) && !status; i++)
             status = weft_put_nbi(ctx, to, result, now * c->element,
                                   team->pes[everywhere ? (me + i) % members : me]);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static weft_status check(const char *function, struct weft_job *job)
+static weft_status check_registration(const char *function, struct weft_job *job)
 {
     if (!job)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: job is null", function);
@@ -103,7 +103,7 @@ static void undo(struct gpu *gpu, struct gpu_registration *registration)
 WEFT_EXPORT weft_status weft_register(weft_job *job, void *address, size_t bytes)
 {
     static const char name[] = "weft_register";
-    weft_status status = check(name, job);
+    weft_status status = check_registration(name, job);
     if (status)
         return status;
     if (!address || bytes == 0 || (uintptr_t)address + bytes < (uintptr_t)address)
@@ -128,7 +128,7 @@ WEFT_EXPORT weft_status weft_register(weft_job *job, void *address, size_t bytes
 WEFT_EXPORT weft_status weft_unregister(weft_job *job, void *address)
 {
     static const char name[] = "weft_unregister";
-    weft_status status = check(name, job);
+    weft_status status = check_registration(name, job);
     if (status)
         return status;
     struct gpu *gpu = job->gpu;
@@ -152,7 +152,7 @@ WEFT_EXPORT weft_status weft_unregister(weft_job *job, void *address)
 
 WEFT_EXPORT weft_status weft_gpu_query(weft_job *job, weft_gpu_info *info)
 {
-    weft_status status = check("weft_gpu_query", job);
+    weft_status status = check_registration("weft_gpu_query", job);
     if (status)
         return status;
     if (!info)
@@ -180,7 +180,7 @@ WEFT_EXPORT weft_status weft_gpu_query(weft_job *job, weft_gpu_info *info)
 
 WEFT_EXPORT weft_status weft_gpu_pair_query(weft_job *job, int pe, weft_gpu_pair *pair)
 {
-    weft_status status = check("weft_gpu_pair_query", job);
+    weft_status status = check_registration("weft_gpu_pair_query", job);
     if (status)
         return status;
     if (pe < 0 || pe >= job->npes)

@@ -17,8 +17,8 @@ struct brought {
 
 _Static_assert(sizeof(struct brought) <= PACKET_BYTES, "what a PE brings is one packet");
 
-static weft_status compare(const char *function, const struct weft_job *job,
-                           const struct brought *mine)
+static weft_status compare_with_pes(const char *function, const struct weft_job *job,
+                                    const struct brought *mine)
 {
     const struct brought *all = job->world->scratch;
     for (int pe = 0; pe < job->npes; pe++) {
@@ -43,8 +43,8 @@ static weft_status compare(const char *function, const struct weft_job *job,
 }
 
 /* All PEs have arrived, and their arguments agree. */
-static weft_status agree(const char *function, struct weft_job *job, weft_status status,
-                         struct brought mine)
+static weft_status compare_registrations(const char *function, struct weft_job *job,
+                                         weft_status status, struct brought mine)
 {
     char sentence[512] = "";
     if (status)
@@ -54,10 +54,11 @@ static weft_status agree(const char *function, struct weft_job *job, weft_status
                                           job->world->scratch, sizeof mine);
     if (status)
         return base_fail(status, "%s", sentence);
-    return exchanged ? exchanged : compare(function, job, &mine);
+    return exchanged ? exchanged : compare_with_pes(function, job, &mine);
 }
 
-static weft_status check_job(const char *function, struct weft_job *job, const void *result)
+static weft_status check_symmetric_job(const char *function, struct weft_job *job,
+                                       const void *result)
 {
     if (!job || !result)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function,
@@ -74,8 +75,8 @@ static weft_status bring(const char *function, struct weft_job *job, const void 
     weft_status status = address && bytes && (uintptr_t)address + bytes > (uintptr_t)address
                              ? gpu_adopt_look(heap, address, bytes, own)
                              : base_fail(WEFT_ERR_ARGUMENT, "%zu bytes at %p", bytes, address);
-    status = agree(function, job, status,
-                   (struct brought){0, BOX_OP_REGISTER, bytes, own->bytes, own->lead});
+    status = compare_registrations(
+        function, job, status, (struct brought){0, BOX_OP_REGISTER, bytes, own->bytes, own->lead});
     if (status)
         gpu_adopt_cancel(heap, own);
     return status;
@@ -85,7 +86,7 @@ WEFT_EXPORT weft_status weft_register_symmetric(weft_job *job, void *address, si
                                                 void **symmetric)
 {
     static const char name[] = "weft_register_symmetric";
-    weft_status status = check_job(name, job, symmetric);
+    weft_status status = check_symmetric_job(name, job, symmetric);
     if (status)
         return status;
     *symmetric = NULL;
@@ -118,7 +119,7 @@ WEFT_EXPORT weft_status weft_register_symmetric(weft_job *job, void *address, si
 WEFT_EXPORT weft_status weft_unregister_symmetric(weft_job *job, void *symmetric)
 {
     static const char name[] = "weft_unregister_symmetric";
-    weft_status status = check_job(name, job, symmetric);
+    weft_status status = check_symmetric_job(name, job, symmetric);
     if (status)
         return status;
     box_record(job->box, BOX_OP_UNREGISTER, -1, (uintptr_t)symmetric, 0);
@@ -129,9 +130,9 @@ WEFT_EXPORT weft_status weft_unregister_symmetric(weft_job *job, void *symmetric
         return base_fail(WEFT_ERR_ADDRESS, "%s: nothing is registered at %p", name, symmetric);
     status = weft_quiet(job->default_ctx);
     if (!status)
-        status = agree(name, job, WEFT_OK,
-                       (struct brought){0, BOX_OP_UNREGISTER, adopted->chunk.bytes,
-                                        adopted->chunk.bytes, offset});
+        status = compare_registrations(name, job, WEFT_OK,
+                                       (struct brought){0, BOX_OP_UNREGISTER, adopted->chunk.bytes,
+                                                        adopted->chunk.bytes, offset});
     if (!status)
         status = gpu_enter(&gpu->device);
     if (status)

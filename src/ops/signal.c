@@ -4,14 +4,6 @@
 #include "job/waiter.h"
 #include "ops/access.h"
 
-static weft_status check_op(const char *function, weft_signal_op op)
-{
-    if (op == WEFT_SIGNAL_SET || op == WEFT_SIGNAL_ADD)
-        return WEFT_OK;
-    return base_fail(WEFT_ERR_OP, "%s: signal operation %d is neither SET nor ADD", function,
-                     (int)op);
-}
-
 static inline void apply(uint64_t *at, uint64_t value, weft_signal_op op)
 {
     /* Release: pairs with the acquire load of a wait, which then sees the data put before. */
@@ -26,7 +18,7 @@ put_signal_slow(const char *function, weft_ctx *ctx, void *dst, const void *src,
                 uint64_t *signal, uint64_t value, weft_signal_op op, int pe, bool nbi)
 {
     struct remote to, at;
-    weft_status status = check_op(function, op);
+    weft_status status = access_check_signal_op(function, op);
     if (!status)
         status = access_resolve_aligned(function, ctx, signal, sizeof *signal, pe, &at);
     if (status)
@@ -94,7 +86,7 @@ WEFT_EXPORT weft_status weft_signal(weft_ctx *ctx, uint64_t *signal, uint64_t va
             __atomic_fetch_add((uint64_t *)at, value, UPDATE_AFTER_FENCE);
         return WEFT_OK;
     }
-    weft_status status = check_op("weft_signal", op);
+    weft_status status = access_check_signal_op("weft_signal", op);
     if (status)
         return status;
     struct remote remote;

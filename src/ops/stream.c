@@ -220,14 +220,6 @@ static weft_status signal_on(struct weft_job *job, weft_stream stream, struct re
     return block_copy(gpu, stream, NULL, NULL, 0, address, value, (int)op);
 }
 
-static weft_status check_op(const char *function, weft_signal_op op)
-{
-    return op == WEFT_SIGNAL_SET || op == WEFT_SIGNAL_ADD
-               ? WEFT_OK
-               : base_fail(WEFT_ERR_OP, "%s: signal operation %d is neither SET nor ADD", function,
-                           (int)op);
-}
-
 static weft_status put_signal_cuda(struct weft_ctx *ctx, struct remote to, const void *src,
                                    size_t bytes, struct remote at, uint64_t value,
                                    weft_signal_op op, weft_stream stream)
@@ -258,7 +250,7 @@ WEFT_EXPORT weft_status weft_put_signal_on_stream(weft_ctx *ctx, void *dst, cons
 {
     static const char name[] = "weft_put_signal_on_stream";
     struct remote to, at;
-    weft_status status = check_op(name, op);
+    weft_status status = access_check_signal_op(name, op);
     if (!status)
         status = access_resolve_aligned(name, ctx, signal, sizeof *signal, pe, &at);
     if (status)
@@ -284,7 +276,7 @@ WEFT_EXPORT weft_status weft_signal_on_stream(weft_ctx *ctx, uint64_t *signal, u
 {
     static const char name[] = "weft_signal_on_stream";
     struct remote at;
-    weft_status status = check_op(name, op);
+    weft_status status = access_check_signal_op(name, op);
     if (!status)
         status = access_resolve_aligned(name, ctx, signal, sizeof *signal, pe, &at);
     if (!status)

@@ -432,7 +432,7 @@ static weft_status put_on_stream(struct far *far, weft_stream stream, struct far
 }
 
 /* Under far->lock. */
-static weft_status make_ready(struct far *far, weft_stream stream, struct far_call *call)
+static weft_status prepare_stream(struct far *far, weft_stream stream, struct far_call *call)
 {
     weft_status status = find_stream(far, stream, &call->stream);
     if (!status && !take_pair(far, call)) {
@@ -443,7 +443,7 @@ static weft_status make_ready(struct far *far, weft_stream stream, struct far_ca
     return status;
 }
 
-static void keep(struct far *far, struct far_call *call)
+static void keep_call(struct far *far, struct far_call *call)
 {
     pthread_mutex_lock(&far->lock);
     call->kept = far->kept;
@@ -470,7 +470,7 @@ weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run
     call->argument = argument;
     bool captured = call->captured = stream_capturing(job->gpu, stream);
     pthread_mutex_lock(&far->lock);
-    status = make_ready(far, stream, call);
+    status = prepare_stream(far, stream, call);
     pthread_mutex_unlock(&far->lock);
     if (!status)
         status = put_on_stream(far, stream, call, &begun);
@@ -478,6 +478,6 @@ weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run
     if (!begun)
         free_call(far, call);
     else if (captured)
-        keep(far, call);
+        keep_call(far, call);
     return status;
 }

@@ -23,7 +23,7 @@ struct look {
 };
 
 /* The check of a context, for calls with n = 0: no variable's address brings them to access.h. */
-static weft_status check_ctx(const struct look *look)
+static weft_status check_wait_ctx(const struct look *look)
 {
     if (!look->ctx)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: ctx is null", look->function);
@@ -32,7 +32,7 @@ static weft_status check_ctx(const struct look *look)
     return job_failed(look->ctx->job) ? job_check_failed(look->ctx->job) : WEFT_OK;
 }
 
-static weft_status check(struct look *look)
+static weft_status check_variables(struct look *look)
 {
     look->width = compare_width(look->type);
     if (!look->width)
@@ -45,7 +45,7 @@ static weft_status check(struct look *look)
     look->flip = compare_flip(look->type);
     look->value ^= look->flip;
     if (look->n == 0)
-        return check_ctx(look);
+        return check_wait_ctx(look);
     if (look->n > SIZE_MAX / look->width)
         return base_fail(WEFT_ERR_RANGE, "%s: %zu variables are too many", look->function, look->n);
     weft_status status = access_find_own(look->function, look->ctx, look->ivars,
@@ -81,7 +81,7 @@ static weft_status looked(const struct look *look)
     return unlikely(look->segment == SEG_GPU) ? job_check_failed(look->ctx->job) : WEFT_OK;
 }
 
-static inline uint64_t load(const struct look *look, size_t i)
+static inline uint64_t load_variable(const struct look *look, size_t i)
 {
     if (unlikely(look->segment == SEG_GPU))
         return load_device(look, i) ^ look->flip;
@@ -97,7 +97,7 @@ static inline uint64_t wanted(const struct look *look, size_t i)
 
 static inline bool holds(const struct look *look, size_t i)
 {
-    return compare_holds(load(look, i), look->cmp, wanted(look, i));
+    return compare_holds(load_variable(look, i), look->cmp, wanted(look, i));
 }
 
 static struct waiter waiter_of(const struct look *look, size_t i)
@@ -119,7 +119,7 @@ static weft_status wait_one(const struct look *look, size_t i)
         return access_wait_device(look->ctx, &waiter, look->ivars + i * look->width, look->width,
                                   compare_signed(look->type), NULL);
     for (;;) {
-        uint64_t seen = load(look, i);
+        uint64_t seen = load_variable(look, i);
         if (compare_holds(seen, look->cmp, wanted(look, i)))
             break;
         status = waiter_step(&waiter, seen ^ look->flip);
@@ -134,13 +134,13 @@ WEFT_EXPORT weft_status weft_wait_until(weft_ctx *ctx, weft_type type, const voi
                                         weft_cmp cmp, uint64_t value)
 {
     struct look look = {"weft_wait_until", ctx, type, cmp, ivar, 1, NULL, value, NULL, 0, 0, 0, 0};
-    weft_status status = check(&look);
+    weft_status status = check_variables(&look);
     return status ? status : wait_one(&look, 0);
 }
 
 static weft_status wait_all(struct look *look)
 {
-    weft_status status = check(look);
+    weft_status status = check_variables(look);
     for (size_t i = 0; i < look->n && !status; i++)
         if (takes_part(look, i))
             status = wait_one(look, i);
@@ -159,7 +159,7 @@ struct found {
 
 static inline bool note(struct found *found, const struct look *look, size_t i)
 {
-    uint64_t bits = load(look, i);
+    uint64_t bits = load_variable(look, i);
     if (found->first == WEFT_NONE || i < found->first) {
         found->first = i;
         found->first_bits = bits;
@@ -204,7 +204,7 @@ static weft_status step(struct waiter *waiter, const struct look *look, const st
 /* Searches once, or until something is found. */
 static weft_status search_any(struct look *look, bool wait, size_t *index)
 {
-    weft_status status = check(look);
+    weft_status status = check_variables(look);
     if (!status && !index)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: index is null", look->function);
     if (status)
@@ -230,7 +230,7 @@ static weft_status search_any(struct look *look, bool wait, size_t *index)
 
 static weft_status search_some(struct look *look, bool wait, size_t *indices, size_t *count)
 {
-    weft_status status = check(look);
+    weft_status status = check_variables(look);
     if (!status && (!count || (!indices && look->n)))
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", look->function,
                            count ? "indices" : "count");
@@ -257,7 +257,7 @@ static weft_status search_some(struct look *look, bool wait, size_t *indices, si
 
 static weft_status test_all(struct look *look, int *result)
 {
-    weft_status status = check(look);
+    weft_status status = check_variables(look);
     if (!status && !result)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: result is null", look->function);
     if (status)

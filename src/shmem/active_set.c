@@ -112,7 +112,7 @@ static void sync_rounds(const struct set *set, int first_word)
 }
 
 /* Everything that the members put is at its place, and all have come this far. */
-static void complete(const struct set *set)
+static void complete_set(const struct set *set)
 {
     CHECK(weft_quiet(shmem_own.ctx));
     sync_rounds(set, EXIT_ROUNDS);
@@ -135,7 +135,7 @@ SHMEM_ROUTINE(void, shmem_barrier, (WEFT_SHMEM_ACTIVE_SET, long *pSync))
     if (world)
         CHECK(weft_barrier(world));
     else
-        complete(set);
+        complete_set(set);
 }
 
 /* -------------------------------------------------------------------------------- broadcast */
@@ -255,7 +255,7 @@ static void alltoalls(const struct set *set, void *dest, const void *source, ptr
                         (const char *)source + (size_t)to * source_block, dst, sst, element, nelems,
                         pe_of(set, to)));
     }
-    complete(set);
+    complete_set(set);
 }
 
 #define SIZED(bits)                                                                                \
@@ -345,7 +345,7 @@ static void reduce(const struct set *set, void *dest, const void *source, int co
         size_t left = last * reduction.element - at;
         reduce_tile(set, &reduction, at, left < TILE_BYTES ? left : TILE_BYTES);
     }
-    complete(set);
+    complete_set(set);
 }
 
 #define REDUCE_and  WEFT_AND

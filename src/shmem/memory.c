@@ -4,7 +4,7 @@
 #include "shmem/routine.h"
 
 /* The barrier of these routines completes what was issued on the default context (9.3). */
-static void complete(const char *routine)
+static void complete_memory(const char *routine)
 {
     if (!shmem_own.job)
         weft_shmem_fail(routine, WEFT_ERR_FINALIZED);
@@ -18,7 +18,7 @@ static void *allocate(const char *routine, size_t size, size_t align, unsigned h
     void *address = NULL;
     if (size == 0)
         return NULL;
-    complete(routine);
+    complete_memory(routine);
     weft_status status = weft_alloc(shmem_own.job, WEFT_HOST, size, align, hints, &address);
     if (status == WEFT_ERR_NO_MEMORY || status == WEFT_ERR_ARGUMENT)
         log_warn("%s: %s", routine, weft_last_error());
@@ -31,7 +31,7 @@ static void release(const char *routine, void *ptr)
 {
     if (!ptr)
         return;
-    complete(routine);
+    complete_memory(routine);
     weft_status status = weft_free(shmem_own.job, ptr);
     if (status)
         weft_shmem_fail(routine, status);
@@ -46,7 +46,7 @@ static void *resize(const char *routine, void *ptr, size_t size)
         return NULL;
     }
     void *resized = NULL;
-    complete(routine);
+    complete_memory(routine);
     weft_status status = weft_realloc(shmem_own.job, ptr, size, &resized);
     if (status == WEFT_ERR_NO_MEMORY) {
         log_warn("%s: %s", routine, weft_last_error());

@@ -25,14 +25,6 @@ _Static_assert((int)BOXES_KERNELS_MOST >= (int)WEFT_DEV_RECORDS,
 
 /* --- a box in words --------------------------------------------------------------------------- */
 
-/* A copy of text of a box, which need not end within its field. */
-static void copy_text(char *to, const char *from, size_t bytes)
-{
-    memcpy(to, from, bytes);
-    to[bytes - 1] = '\0';
-    printable(to);
-}
-
 static void decode_waits(const struct box *box, struct boxes_pe *pe)
 {
     static const char *const signs[] = {"==", "!=", ">", "<=", "<", ">="};
@@ -83,7 +75,7 @@ static void decode_paths(const struct box *box, struct boxes_pe *pe)
         }
         if (!path.operations)
             continue;
-        copy_text(path.name, box->paths[i], sizeof path.name);
+        system_segment_text(path.name, box->paths[i], sizeof path.name);
         pe->paths[pe->n_paths++] = path;
     }
 }
@@ -177,8 +169,8 @@ void boxes_decode(const void *bytes, struct boxes_pe *pe)
     pe->state = state_of(&box);
     pe->start_ns = box.start_ns;
     pe->collectives = box.collectives;
-    copy_text(pe->program, box.program, sizeof pe->program);
-    copy_text(pe->failure, box.failure, sizeof pe->failure);
+    system_segment_text(pe->program, box.program, sizeof pe->program);
+    system_segment_text(pe->failure, box.failure, sizeof pe->failure);
     decode_waits(&box, pe);
     decode_past(&box, pe);
     decode_paths(&box, pe);

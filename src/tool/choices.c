@@ -6,21 +6,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/printable.h"
 #include "box/choices.h"
 #include "tool/system_segment.h"
 
 _Static_assert((int)CHOICES_PATHS_MOST >= (int)BOX_PATHS, "every path has a place");
 _Static_assert((int)CHOICES_WHY_BYTES >= (int)BOX_REASON_BYTES, "every reason has room");
 _Static_assert((int)CHOICES_KINDS == (int)BOX_KINDS, "every kind of memory has a place");
-
-/* A copy of text that need not end within its field. */
-static void copy_text(char *to, const char *from, size_t bytes)
-{
-    memcpy(to, from, bytes);
-    to[bytes - 1] = '\0';
-    printable(to);
-}
 
 /* What is known of one path; nothing of a column without a name. */
 static void decode_path(const struct box *box, const struct box_choices *table,
@@ -30,11 +21,11 @@ static void decode_path(const struct box *box, const struct box_choices *table,
     struct choice_path *path = &choice->paths[choice->n_paths];
     uint32_t count = table->count < BOX_REASONS ? table->count : BOX_REASONS;
     *path = (struct choice_path){.failed = from->failed >> column & 1};
-    copy_text(path->name, box->paths[column], sizeof path->name);
+    system_segment_text(path->name, box->paths[column], sizeof path->name);
     if (!path->name[0])
         return;
     if (why && why <= count)
-        copy_text(path->why, table->reasons[why - 1], BOX_REASON_BYTES);
+        system_segment_text(path->why, table->reasons[why - 1], BOX_REASON_BYTES);
     choice->n_paths++;
 }
 
@@ -76,7 +67,7 @@ bool choices_decode(const void *slot, size_t bytes, int to, struct choices *choi
     choices->from = box.pe;
     choices->npes = box.npes;
     choices->pid = box.pid;
-    copy_text(choices->program, box.program, sizeof choices->program);
+    system_segment_text(choices->program, box.program, sizeof choices->program);
     for (int kind = 0; kind < CHOICES_KINDS; kind++) {
         struct box_choice one = there->choices[(size_t)kind * (size_t)box.npes + (size_t)to];
         decode_choice(&box, &table, &one, &choices->kinds[kind]);

@@ -107,7 +107,7 @@ weft_status flag_echo(weft_job *job, uint64_t *flag, uint64_t rounds, double *ns
 /* ------------------------------------------------------------------------------------- mappings */
 
 /* Of either kind of memory. */
-static weft_status make(struct gpu *gpu, bool plain, size_t bytes, struct gpu_map_extra *extra)
+static weft_status make_pair(struct gpu *gpu, bool plain, size_t bytes, struct gpu_map_extra *extra)
 {
     *extra = (struct gpu_map_extra){.bytes = bytes};
     if (!plain)
@@ -129,7 +129,7 @@ weft_status map_windows(weft_job *job, enum map_window kind, size_t bytes, uint6
         status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    status = make(gpu, plain, bytes, &extra);
+    status = make_pair(gpu, plain, bytes, &extra);
     if (!status) {
         void *at = (void *)(uintptr_t)extra.at;
         struct gpu_map *map = gpu->heap.map;

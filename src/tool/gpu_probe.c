@@ -122,7 +122,7 @@ static weft_status make_stream(struct probe_gpu *gpu)
     return result ? cuda_fail(cuda, result, "cuEventCreate on %s", gpu->address) : WEFT_OK;
 }
 
-static weft_status open_gpu(struct probe_gpus *gpus, struct probe_gpu *gpu)
+static weft_status open_probed_gpu(struct probe_gpus *gpus, struct probe_gpu *gpu)
 {
     char ordinal[16];
     weft_status status = find_ordinal(&gpus->cuda, gpu, ordinal, sizeof ordinal);
@@ -141,7 +141,7 @@ static weft_status open_gpu(struct probe_gpus *gpus, struct probe_gpu *gpu)
     return status;
 }
 
-static void close_gpu(struct probe_gpu *gpu)
+static void close_probed_gpu(struct probe_gpu *gpu)
 {
     const struct cuda *cuda = gpu->device.cuda;
     if (!gpu->device.context || gpu_enter(&gpu->device))
@@ -170,7 +170,7 @@ static void *open_once(void *argument)
 {
     struct opening *opening = argument;
     struct probe_gpu *gpu = opening->gpu;
-    gpu->status = open_gpu(opening->gpus, gpu);
+    gpu->status = open_probed_gpu(opening->gpus, gpu);
     if (gpu->status)
         snprintf(gpu->sentence, sizeof gpu->sentence, "%s", weft_last_error());
     gpu->tried = true;
@@ -238,7 +238,7 @@ void probe_gpus_close(struct probe_gpus *gpus)
         }
     }
     for (int i = 0; i < gpus->n; i++)
-        close_gpu(&gpus->gpus[i]);
+        close_probed_gpu(&gpus->gpus[i]);
     cuda_close(&gpus->cuda);
     free(gpus);
 }

@@ -34,7 +34,7 @@ static void drop(const struct cuda *cuda, struct piece *piece)
         cuda->MemAddressFree(piece->at, piece->bytes);
 }
 
-static CUresult make(const struct cuda *cuda, CUdevice device, struct piece *piece)
+static CUresult make_piece(const struct cuda *cuda, CUdevice device, struct piece *piece)
 {
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                       .requestedHandleTypes =
@@ -128,7 +128,7 @@ void map_probe(const struct cuda *cuda, CUdevice device, const char *bus_id,
         snprintf(evidence, bytes, "the CUDA driver has no cuMemcpyDtoH");
         return;
     }
-    CUresult result = make(cuda, device, &piece);
+    CUresult result = make_piece(cuda, device, &piece);
     if (result) {
         cuda_fail(cuda, result, "memory to map");
         snprintf(evidence, bytes, "%s", base_last_error());

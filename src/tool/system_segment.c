@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "box/box.h"
 
 enum { MOST_SLOTS = 4096, MOST_DEPTH = 8 };
@@ -123,4 +124,11 @@ static int find_pe(int pid, int depth)
 int system_segment_find_pe(int pid)
 {
     return find_pe(pid, MOST_DEPTH);
+}
+
+void system_segment_text(char *to, const char *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+    to[bytes - 1] = '\0';
+    printable(to);
 }

@@ -22,6 +22,10 @@ void system_segment_close(struct system_segment *segment);
  * not so large, or the system refused. */
 const void *system_segment_map(const struct system_segment *segment, int slot, size_t bytes);
 
+/* Copies text of a segment, which need not end within its field of `bytes` bytes and may hold any
+ * byte; what is copied is printable. */
+void system_segment_text(char *to, const char *from, size_t bytes);
+
 /* `pid` itself when it is a PE, else a process below it that is one; 0: there is none. */
 int system_segment_find_pe(int pid);
 

@@ -22,7 +22,7 @@ static weft_status driver(const struct timed_stream *s, CUresult result, const c
     return result ? cuda_fail(&s->gpu->cuda, result, "%s", what) : WEFT_OK;
 }
 
-static weft_status open_gpu(struct timed_stream *s)
+static weft_status open_stream_gpu(struct timed_stream *s)
 {
     const struct cuda *cuda = &s->gpu->cuda;
     weft_status status = gpu_enter(&s->gpu->device);
@@ -49,7 +49,7 @@ weft_status timed_stream_open(weft_job *job, struct timed_stream **made)
     if (!s)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a stream");
     s->gpu = stream_on_cuda(job) ? job->gpu : NULL;
-    weft_status status = s->gpu ? open_gpu(s) : open_simt(s);
+    weft_status status = s->gpu ? open_stream_gpu(s) : open_simt(s);
     if (status) {
         timed_stream_close(s);
         s = NULL;
@@ -58,7 +58,7 @@ weft_status timed_stream_open(weft_job *job, struct timed_stream **made)
     return status;
 }
 
-static void close_gpu(struct timed_stream *s)
+static void close_stream_gpu(struct timed_stream *s)
 {
     const struct cuda *cuda = &s->gpu->cuda;
     if (gpu_enter(&s->gpu->device))
@@ -76,7 +76,7 @@ static void close_gpu(struct timed_stream *s)
 void timed_stream_close(struct timed_stream *s)
 {
     if (s->gpu)
-        close_gpu(s);
+        close_stream_gpu(s);
     for (int i = 0; i < 2; i++)
         if (s->simt_marks[i])
             weft_event_destroy(s->simt_marks[i]);

@@ -95,7 +95,7 @@ static bool read_write(const struct qp *qp, struct write *w)
            !gpu_memory_holds(w->memory);
 }
 
-static void enter(struct qp *qp, const struct wqe *w, uint32_t psn, uint32_t packets)
+static void enter_burst(struct qp *qp, const struct wqe *w, uint32_t psn, uint32_t packets)
 {
     qp->flights[qp->flight_tail++ & qp->flight_mask] =
         (struct flight){.first_psn = psn,
@@ -192,7 +192,7 @@ static bool add_other(struct qp *qp, struct burst *b)
     uint32_t psn = psn_add(qp->psn, b->writes), room = HEAD_BYTES + padded(w.head.bytes);
     uint8_t *to = b->to + b->used;
     if (w.wqe.opcode == WQE_NOP) {
-        enter(qp, &w.wqe, psn, 0);
+        enter_burst(qp, &w.wqe, psn, 0);
         b->local = true;
         b->requests++;
         return true;
@@ -205,14 +205,14 @@ static bool add_other(struct qp *qp, struct burst *b)
     else
         memcpy(to + HEAD_BYTES, (const void *)(uintptr_t)w.memory, w.head.bytes);
     b->used += room;
-    enter(qp, &w.wqe, psn, 1);
+    enter_burst(qp, &w.wqe, psn, 1);
     qp->count_bytes += w.head.bytes;
     b->writes++;
     b->requests++;
     return true;
 }
 
-static void give(struct qp *qp, struct packet *p, const struct burst *b)
+static void give_packet(struct qp *qp, struct packet *p, const struct burst *b)
 {
     *p = (struct packet){.bytes = b->used,
                          .kind = PACKET_WRITES,
@@ -244,7 +244,7 @@ unsigned burst_send(struct qp *qp)
     qp->count_requests += b.requests;
     qp->device->count_requests += b.requests;
     if (b.writes)
-        give(qp, p, &b);
+        give_packet(qp, p, &b);
     if (b.local)
         send_retire(qp);
     return b.requests;

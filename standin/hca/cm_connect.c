@@ -110,7 +110,7 @@ static int move_to_work(struct cm_id *c)
 
 /* --- Messages --- */
 
-static int say(struct cm_id *c, enum cm_kind kind)
+static int send_message(struct cm_id *c, enum cm_kind kind)
 {
     struct ibv_port_attr port;
     struct cm_message m = {.magic = htobe32(CM_MAGIC),
@@ -182,7 +182,7 @@ PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
     return result;
 }
 
-static int reach(struct cm_id *c)
+static int connect_to_peer(struct cm_id *c)
 {
     const struct sockaddr *to = &c->id.route.addr.dst_addr;
     socklen_t bytes =
@@ -207,7 +207,7 @@ PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameter
 {
     struct cm_id *c = cm_of(id);
     pthread_mutex_lock(&cm_lock);
-    int result = take_parameters(c, parameters) || reach(c) ? -1 : 0;
+    int result = take_parameters(c, parameters) || connect_to_peer(c) ? -1 : 0;
     pthread_mutex_unlock(&cm_lock);
     return cm_now(c, result);
 }
@@ -220,7 +220,7 @@ PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters
     if (c->state != CM_ASKED)
         errno = c->state == CM_OVER ? ECONNRESET : EINVAL;
     else if (!take_parameters(c, parameters) && (!id->qp || !move_to_work(c)) &&
-             !say(c, CM_REPLY)) {
+             !send_message(c, CM_REPLY)) {
         c->state = CM_ACCEPTING;
         result = 0;
     }
@@ -236,7 +236,7 @@ PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t 
     int result = -1;
     if (c->state != CM_ASKED)
         errno = EINVAL;
-    else if (!take_parameters(c, &p) && !say(c, CM_REFUSAL)) {
+    else if (!take_parameters(c, &p) && !send_message(c, CM_REFUSAL)) {
         c->state = CM_OVER;
         cm_watch(c, 0);
         result = 0;
@@ -252,7 +252,7 @@ PUBLIC int rdma_establish(struct rdma_cm_id *id)
     int result = -1;
     if (c->state != CM_ANSWERED)
         errno = EINVAL;
-    else if (!say(c, CM_READY)) {
+    else if (!send_message(c, CM_READY)) {
         c->state = CM_CONNECTED;
         result = 0;
     }
@@ -280,7 +280,7 @@ PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
     if (c->state == CM_CONNECTED || c->state == CM_ACCEPTING || c->state == CM_ANSWERED) {
         c->state = CM_ENDING;
         ends = true;
-        if (say(c, CM_END))
+        if (send_message(c, CM_END))
             over(c, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
     } else if (c->state != CM_OVER && c->state != CM_ENDING) {
         errno = EINVAL;
@@ -328,7 +328,7 @@ static void reached(struct cm_id *c)
     int error = 0;
     socklen_t bytes = sizeof error;
     getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
-    if (!error && say(c, CM_REQUEST))
+    if (!error && send_message(c, CM_REQUEST))
         error = errno;
     if (error) {
         over(c, error == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
@@ -363,7 +363,7 @@ static void take_reply(struct cm_id *c)
     if (!c->id.qp) {
         c->state = CM_ANSWERED;
         cm_tell(c, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &c->peer);
-    } else if (move_to_work(c) || say(c, CM_READY))
+    } else if (move_to_work(c) || send_message(c, CM_READY))
         over(c, RDMA_CM_EVENT_CONNECT_ERROR, -errno, NULL);
     else {
         c->state = CM_CONNECTED;
@@ -387,7 +387,7 @@ static void take_message(struct cm_id *c)
         c->state = CM_CONNECTED;
         cm_tell(c, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
     } else if (sound && kind == CM_END && (c->state == CM_CONNECTED || c->state == CM_ENDING)) {
-        say(c, CM_END_REPLY);
+        send_message(c, CM_END_REPLY);
         over(c, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
     } else if (sound && kind == CM_END_REPLY && c->state == CM_ENDING)
         over(c, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);

@@ -72,7 +72,7 @@ PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *public)
 
 /* --- What the program has not got yet --- */
 
-static void put(struct cm_channel *channel, struct cm_event *event)
+static void put_event(struct cm_channel *channel, struct cm_event *event)
 {
     event->next = NULL;
     *channel->last = event;
@@ -115,7 +115,7 @@ void cm_tell(struct cm_id *c, enum rdma_cm_event_type what, int status,
             .qp_num = be32toh(said->qpn)};
     }
     c->unacknowledged++;
-    put(cm_channel_of(c), event);
+    put_event(cm_channel_of(c), event);
 }
 
 unsigned cm_events_move(struct cm_id *c, struct cm_channel *to)
@@ -130,7 +130,7 @@ unsigned cm_events_move(struct cm_id *c, struct cm_channel *to)
         struct cm_event *event = take(from, place);
         moved++;
         if (to)
-            put(to, event);
+            put_event(to, event);
         else {
             c->unacknowledged--;
             free(event);

@@ -47,7 +47,7 @@ static void put_far(struct cq *cq, uint8_t *at, const void *words, const uint8_t
            memory_settle(cq->device));
 }
 
-static void put(struct cq *cq, const struct qp *qp, const struct entry *e)
+static void put_entry(struct cq *cq, const struct qp *qp, const struct entry *e)
 {
     if (overrun(cq))
         return;
@@ -95,7 +95,7 @@ void cq_write_request(struct cq *cq, const struct qp *qp, const struct flight *f
                       .index = f->index,
                       .bytes = f->received,
                       .number = qp->user_index};
-    put(cq, qp, &e);
+    put_entry(cq, qp, &e);
 }
 
 void cq_write_error(struct cq *cq, const struct qp *qp, bool responder, uint16_t index,
@@ -107,7 +107,7 @@ void cq_write_error(struct cq *cq, const struct qp *qp, bool responder, uint16_t
                       .syndrome = syndrome,
                       .vendor = vendor,
                       .number = responder && qp->srq ? qp->srq->number : qp->user_index};
-    put(cq, qp, &e);
+    put_entry(cq, qp, &e);
 }
 
 void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t index,
@@ -119,7 +119,7 @@ void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t
                       .bytes = bytes,
                       .immediate = immediate,
                       .number = qp->user_index};
-    put(cq, qp, &e);
+    put_entry(cq, qp, &e);
 }
 
 /* cq_notify: sends the event that was asked for, when there is something behind the consumer index

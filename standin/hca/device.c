@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct device *devices[8];
+static struct device *made_devices[8];
 
 void device_lock(struct device *d)
 {
@@ -66,7 +66,7 @@ static void stop_threads(struct device *d, bool engine)
         pthread_join(d->engine, NULL);
 }
 
-static struct device *make(unsigned number)
+static struct device *make_device(unsigned number)
 {
     size_t table = MAX_MRS * sizeof(struct mr_entry);
     struct device *d = calloc(1, sizeof *d);
@@ -110,9 +110,9 @@ static struct device *make(unsigned number)
 struct device *device_open(unsigned number)
 {
     pthread_mutex_lock(&open_lock);
-    struct device *d = devices[number];
+    struct device *d = made_devices[number];
     if (!d)
-        d = devices[number] = make(number);
+        d = made_devices[number] = make_device(number);
     if (d)
         d->users++;
     pthread_mutex_unlock(&open_lock);
@@ -138,7 +138,7 @@ void device_close(struct device *d)
     pthread_mutex_lock(&open_lock);
     bool last = !--d->users;
     if (last)
-        devices[d->number] = NULL;
+        made_devices[d->number] = NULL;
     pthread_mutex_unlock(&open_lock);
     if (last)
         destroy(d);
@@ -149,8 +149,8 @@ void device_close(struct device *d)
 __attribute__((destructor)) static void stop_all(void)
 {
     for (unsigned i = 0; i < 8; i++)
-        if (devices[i] && devices[i]->pid == getpid()) {
-            gpu_engine_stop(devices[i]);
-            stop_threads(devices[i], true);
+        if (made_devices[i] && made_devices[i]->pid == getpid()) {
+            gpu_engine_stop(made_devices[i]);
+            stop_threads(made_devices[i], true);
         }
 }

@@ -109,7 +109,7 @@ static uint32_t get(const struct command *c, struct field f)
     return word_at(c->in + f.at) >> f.shift & (uint32_t)((UINT64_C(1) << f.width) - 1);
 }
 
-static uint64_t get64(const struct command *c, size_t at)
+static uint64_t get_be64(const struct command *c, size_t at)
 {
     return (uint64_t)word_at(c->in + at) << 32 | word_at(c->in + at + 4);
 }
@@ -123,7 +123,7 @@ static void set(uint8_t *out, struct field f, uint32_t v)
 
 /* refuse: the answer's status, and why in the error log. Returns what the public functions
  * return. */
-static int refuse(struct command *c, uint8_t status, const char *why)
+static int refuse_command(struct command *c, uint8_t status, const char *why)
 {
     set(c->out, out_status, status);
     uint32_t syndrome = be32(0x50000u | status);
@@ -137,7 +137,7 @@ static int refuse(struct command *c, uint8_t status, const char *why)
 }
 
 /* begin: both buffers are there and long enough. The answer is cleared. */
-static int begin(struct command *c, size_t in_least, size_t out_least)
+static int begin_command(struct command *c, size_t in_least, size_t out_least)
 {
     if (!c->in || !c->out || c->in_bytes < ANSWER_BYTES || c->out_bytes < ANSWER_BYTES) {
         errno = EINVAL;
@@ -145,9 +145,9 @@ static int begin(struct command *c, size_t in_least, size_t out_least)
     }
     memset(c->out, 0, c->out_bytes);
     if (c->in_bytes < in_least)
-        return refuse(c, STATUS_BAD_INPUT_LENGTH, "input too short");
+        return refuse_command(c, STATUS_BAD_INPUT_LENGTH, "input too short");
     if (c->out_bytes < out_least)
-        return refuse(c, STATUS_BAD_OUTPUT_LENGTH, "output too short");
+        return refuse_command(c, STATUS_BAD_OUTPUT_LENGTH, "output too short");
     return 0;
 }
 
@@ -176,7 +176,7 @@ static int query_caps(struct command *c)
                               operations = {0x10 + 0x10, 0, 16}, size_qp = {0x10 + 0x14, 0, 16},
                               size_dc = {0x10 + 0x18, 0, 16};
     enum { GENERAL = 0, ATOMIC = 3, LEAST = 0x10 + 0x50 };
-    int e = begin(c, ANSWER_BYTES, LEAST);
+    int e = begin_command(c, ANSWER_BYTES, LEAST);
     if (e)
         return e;
     unsigned type = get(c, in_modifier) >> 1;
@@ -191,7 +191,7 @@ static int query_caps(struct command *c)
         set(c->out, size_qp, 0xc);
         set(c->out, size_dc, 0xc);
     } else {
-        return refuse(c, STATUS_BAD_PARAM, "capabilities of this kind are not kept");
+        return refuse_command(c, STATUS_BAD_PARAM, "capabilities of this kind are not kept");
     }
     return 0;
 }
@@ -213,10 +213,10 @@ static const char *fill_cq(struct command *c, struct cq *cq)
     cq->ignore_overrun = get(c, cqc_ignore_overrun);
     cq->log_size = log;
     uint64_t bytes = cq->collapsed ? 64 : UINT64_C(64) << log;
-    cq->buffer = piece(d, get(c, cq_umem), get64(c, CQ_UMEM_OFFSET), bytes, 64, &buffer);
+    cq->buffer = piece(d, get(c, cq_umem), get_be64(c, CQ_UMEM_OFFSET), bytes, 64, &buffer);
     if (!cq->buffer)
         return "the entries are outside their umem, or not aligned to 64 bytes";
-    cq->record = piece(d, get(c, cqc_record_umem), get64(c, CQC_RECORD_ADDRESS), 8, 8, &record);
+    cq->record = piece(d, get(c, cqc_record_umem), get_be64(c, CQC_RECORD_ADDRESS), 8, 8, &record);
     if (!cq->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
     cq->far = buffer->far;
@@ -233,7 +233,7 @@ static const char *fill_cq(struct command *c, struct cq *cq)
 
 static int create_cq(struct command *c, struct mlx5dv_devx_obj *o)
 {
-    int e = begin(c, CREATE_BYTES, ANSWER_BYTES);
+    int e = begin_command(c, CREATE_BYTES, ANSWER_BYTES);
     if (e)
         return e;
     device_lock(c->device);
@@ -243,9 +243,9 @@ static int create_cq(struct command *c, struct mlx5dv_devx_obj *o)
         cq_remove(cq);
     device_unlock(c->device);
     if (!cq)
-        return refuse(c, STATUS_NO_RESOURCES, "no completion queue is left");
+        return refuse_command(c, STATUS_NO_RESOURCES, "no completion queue is left");
     if (wrong)
-        return refuse(c, STATUS_BAD_PARAM, wrong);
+        return refuse_command(c, STATUS_BAD_PARAM, wrong);
     o->cq = cq;
     set(c->out, out_number, cq->cqn);
     return 0;
@@ -264,10 +264,11 @@ static const char *fill_rings(struct command *c, struct qp *qp)
         return "log_sq_size is over 14";
     if (!get(c, qp_umem_valid) || !get(c, qpc_record_valid))
         return "wq_umem_valid and dbr_umem_valid must be set";
-    uint8_t *at = piece(d, get(c, qp_umem), get64(c, QP_UMEM_OFFSET), rq_bytes + sq_bytes, 64, &wq);
+    uint8_t *at =
+        piece(d, get(c, qp_umem), get_be64(c, QP_UMEM_OFFSET), rq_bytes + sq_bytes, 64, &wq);
     if (!at)
         return "the work queue is outside its umem, or not aligned to 64 bytes";
-    qp->record = piece(d, get(c, qpc_record_umem), get64(c, QPC_RECORD_ADDRESS), 8, 8, &record);
+    qp->record = piece(d, get(c, qpc_record_umem), get_be64(c, QPC_RECORD_ADDRESS), 8, 8, &record);
     if (!qp->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
     if (wq->far != record->far)
@@ -286,7 +287,7 @@ static const char *fill_rings(struct command *c, struct qp *qp)
     return NULL;
 }
 
-static const char *fill_qp(struct command *c, struct qp *qp)
+static const char *fill_qp_context(struct command *c, struct qp *qp)
 {
     struct device *d = c->device;
     uint32_t service = get(c, qpc_service), uar = get(c, qpc_uar), pd = get(c, qpc_pd);
@@ -327,19 +328,19 @@ static const char *fill_qp(struct command *c, struct qp *qp)
 
 static int create_qp(struct command *c, struct mlx5dv_devx_obj *o)
 {
-    int e = begin(c, CREATE_BYTES, ANSWER_BYTES);
+    int e = begin_command(c, CREATE_BYTES, ANSWER_BYTES);
     if (e)
         return e;
     device_lock(c->device);
     struct qp *qp = qp_add(c->device);
-    const char *wrong = qp ? fill_qp(c, qp) : NULL;
+    const char *wrong = qp ? fill_qp_context(c, qp) : NULL;
     if (qp && wrong)
         qp_remove(qp);
     device_unlock(c->device);
     if (!qp)
-        return refuse(c, STATUS_NO_RESOURCES, "no queue pair is left");
+        return refuse_command(c, STATUS_NO_RESOURCES, "no queue pair is left");
     if (wrong)
-        return refuse(c, STATUS_BAD_PARAM, wrong);
+        return refuse_command(c, STATUS_BAD_PARAM, wrong);
     o->qp = qp;
     if (qp->far_ring && !qp->uar->pinned)
         gpu_engine_pin(c->device, qp->uar);
@@ -426,26 +427,26 @@ static int modify_qp(struct command *c, struct qp *qp)
     bool short_form = opcode == CMD_2ERR || opcode == CMD_2RST;
     struct qp_move m = {0};
     if (c->in_bytes < (short_form ? ANSWER_BYTES : MODIFY_BYTES))
-        return refuse(c, STATUS_BAD_INPUT_LENGTH, "input too short");
+        return refuse_command(c, STATUS_BAD_INPUT_LENGTH, "input too short");
     if (get(c, in_number) != qp->qpn)
-        return refuse(c, STATUS_BAD_INDEX, "the queue number is not the object's");
+        return refuse_command(c, STATUS_BAD_INDEX, "the queue number is not the object's");
     unsigned what = read_move(c, opcode, &m);
     uint32_t code = what & MOVE_PATH ? get(c, qpc_mtu) : 1;
     if (code < 1 || code > 5)
-        return refuse(c, STATUS_BAD_PARAM, "mtu is none of 1 (256 bytes) to 5 (4096)");
+        return refuse_command(c, STATUS_BAD_PARAM, "mtu is none of 1 (256 bytes) to 5 (4096)");
     const char *why = NULL;
     if (what & MOVE_PATH && qp->type == QP_RC)
         why = path_refusal(c->device, get(c, ads_gid_index), m.remote, m.mtu);
     if (why)
-        return refuse(c, STATUS_BAD_PARAM, why);
+        return refuse_command(c, STATUS_BAD_PARAM, why);
     /* The command names the state that is left, too. */
     if ((opcode == CMD_RST2INIT && qp->state != QP_RESET) ||
         (opcode == CMD_RTR2RTS && qp->state != QP_RTR) ||
         (opcode == CMD_RTS2RTS && qp->state != QP_RTS) ||
         (opcode == CMD_INIT2INIT && qp->state != QP_INIT))
-        return refuse(c, STATUS_BAD_STATE, "the queue is in another state");
+        return refuse_command(c, STATUS_BAD_STATE, "the queue is in another state");
     if (qp_move(qp, &m, what))
-        return refuse(c, STATUS_BAD_STATE, "the queue is in another state");
+        return refuse_command(c, STATUS_BAD_STATE, "the queue is in another state");
     return 0;
 }
 
@@ -454,7 +455,7 @@ static int query_qp(struct command *c, struct qp *qp)
     static const uint8_t states[] = {0, 1, 2, 3,
                                      5, 4, 6}; /* of the device: RST INIT RTR RTS SQER SQD ERR */
     if (c->out_bytes < CREATE_BYTES)
-        return refuse(c, STATUS_BAD_OUTPUT_LENGTH, "output too short");
+        return refuse_command(c, STATUS_BAD_OUTPUT_LENGTH, "output too short");
     device_lock(c->device);
     set(c->out, qpc_state, states[qp->state]);
     set(c->out, qpc_remote_qpn, qp->remote_qpn);
@@ -473,15 +474,16 @@ PUBLIC int mlx5dv_devx_general_cmd(struct ibv_context *context, const void *in, 
 {
     struct hca_context *x = context_of(context);
     struct command c = {x, x->device, in, inlen, out, outlen};
-    int e = begin(&c, ANSWER_BYTES, ANSWER_BYTES);
+    int e = begin_command(&c, ANSWER_BYTES, ANSWER_BYTES);
     if (e)
         return e;
     if (get(&c, in_opcode) == CMD_QUERY_HCA_CAP)
         return query_caps(&c);
     if (get(&c, in_opcode) == CMD_QUERY_HCA_VPORT_CONTEXT)
-        return begin(&c, ANSWER_BYTES,
-                     0x10 + 512); /* all zeros: packets keep their order at every service level */
-    return refuse(&c, STATUS_BAD_OP, "no such general command here");
+        return begin_command(
+            &c, ANSWER_BYTES,
+            0x10 + 512); /* all zeros: packets keep their order at every service level */
+    return refuse_command(&c, STATUS_BAD_OP, "no such general command here");
 }
 
 PUBLIC struct mlx5dv_devx_obj *mlx5dv_devx_obj_create(struct ibv_context *context, const void *in,
@@ -489,7 +491,7 @@ PUBLIC struct mlx5dv_devx_obj *mlx5dv_devx_obj_create(struct ibv_context *contex
 {
     struct hca_context *x = context_of(context);
     struct command c = {x, x->device, in, inlen, out, outlen};
-    if (begin(&c, ANSWER_BYTES, ANSWER_BYTES))
+    if (begin_command(&c, ANSWER_BYTES, ANSWER_BYTES))
         return NULL;
     struct mlx5dv_devx_obj *o = calloc(1, sizeof *o);
     if (!o)
@@ -504,7 +506,8 @@ PUBLIC struct mlx5dv_devx_obj *mlx5dv_devx_obj_create(struct ibv_context *contex
         e = create_qp(&c, o);
         break;
     default:
-        e = refuse(&c, STATUS_BAD_OP, "objects of this kind cannot be created by DevX here");
+        e = refuse_command(&c, STATUS_BAD_OP,
+                           "objects of this kind cannot be created by DevX here");
     }
     if (!e)
         return o;
@@ -517,7 +520,7 @@ static int object_command(struct mlx5dv_devx_obj *o, const void *in, size_t inle
                           size_t outlen, bool modify)
 {
     struct command c = {NULL, o->device, in, inlen, out, outlen};
-    int e = begin(&c, ANSWER_BYTES, ANSWER_BYTES);
+    int e = begin_command(&c, ANSWER_BYTES, ANSWER_BYTES);
     if (e)
         return e;
     uint32_t opcode = get(&c, in_opcode);
@@ -525,7 +528,7 @@ static int object_command(struct mlx5dv_devx_obj *o, const void *in, size_t inle
         return modify_qp(&c, o->qp);
     if (!modify && o->qp && opcode == CMD_QUERY_QP)
         return query_qp(&c, o->qp);
-    return refuse(&c, STATUS_BAD_OP, "no such command for this object here");
+    return refuse_command(&c, STATUS_BAD_OP, "no such command for this object here");
 }
 
 PUBLIC int mlx5dv_devx_obj_modify(struct mlx5dv_devx_obj *obj, const void *in, size_t inlen,

@@ -44,7 +44,7 @@ static const struct {
     {&table.set_access, "cuMemSetAccess", false},
 };
 
-static bool look_up(void)
+static bool load_driver(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     for (size_t i = 0; library && i < sizeof symbols / sizeof symbols[0]; i++) {
@@ -61,7 +61,7 @@ const struct gpu_driver *gpu_driver(void)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool usable;
     pthread_mutex_lock(&lock);
-    usable = usable || look_up(); /* a program may load it late */
+    usable = usable || load_driver(); /* a program may load it late */
     bool now = usable;
     pthread_mutex_unlock(&lock);
     return now ? &table : NULL;

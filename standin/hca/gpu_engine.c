@@ -70,7 +70,7 @@ static bool is_for_gpu(const struct qp *qp)
            qp->flight_head == qp->flight_tail;
 }
 
-static void give(struct gpu_engine *g, struct qp *qp)
+static void give_queue(struct gpu_engine *g, struct qp *qp)
 {
     const struct cq *cq = qp->send_cq;
     g->owners[g->count] = qp;
@@ -153,7 +153,7 @@ static void deal(struct device *d, struct gpu_engine *g)
     for (unsigned n = 1; n < MAX_QPS; n++) {
         struct qp *qp = d->qps[n];
         if (qp && is_for_gpu(qp) && g->count < GPU_QUEUES)
-            give(g, qp);
+            give_queue(g, qp);
         else if (qp && qp->far_ring && qp->uar && !qp->by_gpu && qp->state != QP_RESET)
             qp->uar->by_cpu = true;
     }
@@ -308,7 +308,7 @@ static void open_registers(struct gpu_engine *g, int gpu)
     g->driver->pop(&popped);
 }
 
-static int make(struct gpu_engine *g)
+static int make_engine(struct gpu_engine *g)
 {
     void *module, *popped;
     int result = g->driver->retain(&g->context, g->gpu);
@@ -344,7 +344,7 @@ static void clear_registers(struct gpu_engine *g)
     gpu_memory_settle();
 }
 
-static struct gpu_engine *start(struct device *d, int gpu)
+static struct gpu_engine *start_engine(struct device *d, int gpu)
 {
     const struct gpu_driver *driver = gpu_driver();
     struct gpu_engine *g = driver ? calloc(1, sizeof *g) : NULL;
@@ -353,7 +353,7 @@ static struct gpu_engine *start(struct device *d, int gpu)
     g->driver = driver;
     g->gpu = choose_gpu(driver, d->config, gpu);
     pthread_cond_init(&g->ended, NULL);
-    int result = make(g);
+    int result = make_engine(g);
     if (!result && gpu_memory_add(g->registers, GPU_QUEUES * REGISTER_BYTES) != GPU_MEMORY_THERE)
         result = -1;
     if (!result) {
@@ -376,7 +376,7 @@ bool gpu_engine_start(struct device *d, int gpu)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
-    bool there = d->config->engine != ENGINE_CPU && (d->gpu || start(d, gpu));
+    bool there = d->config->engine != ENGINE_CPU && (d->gpu || start_engine(d, gpu));
     pthread_mutex_unlock(&lock);
     return there;
 }

@@ -51,7 +51,7 @@ void gpu_keys_clear(struct gpu_keys *keys, const struct gpu_driver *driver)
     keys->changed = true;
 }
 
-static bool enter(struct gpu_keys *keys, const struct gpu_key *key)
+static bool enter_key(struct gpu_keys *keys, const struct gpu_key *key)
 {
     uint32_t at = gpu_key_place(key->name);
     if (keys->count == GPU_KEYS_MOST)
@@ -68,8 +68,8 @@ static bool enter(struct gpu_keys *keys, const struct gpu_key *key)
 
 /* Under the lock. `asking`: the queue at the other end, 0: the key is for the queue's own
  * memory. */
-static bool look_up(struct device *d, uint32_t key, uint32_t number, uint32_t asking,
-                    struct mr_entry *out)
+static bool look_up_key(struct device *d, uint32_t key, uint32_t number, uint32_t asking,
+                        struct mr_entry *out)
 {
     const struct qp *qp = qp_find(d, number);
     uint64_t memory;
@@ -92,7 +92,7 @@ static bool look_up_locking(struct device *d, uint32_t key, uint32_t number, uin
                             struct mr_entry *out)
 {
     device_lock(d);
-    bool found = look_up(d, key, number, asking, out);
+    bool found = look_up_key(d, key, number, asking, out);
     device_unlock(d);
     return found;
 }
@@ -119,7 +119,7 @@ static bool add_own(struct gpu_keys *keys, const struct gpu_driver *driver, int 
                     const struct mr_entry *e)
 {
     const struct gpu_key key = {name, e->address, e->bytes, e->memory, e->access, 0};
-    return gpu_keys_open(driver, gpu, e->memory, e->bytes) && enter(keys, &key);
+    return gpu_keys_open(driver, gpu, e->memory, e->bytes) && enter_key(keys, &key);
 }
 
 /* --- Keys of a peer's --- */
@@ -275,5 +275,5 @@ bool gpu_keys_add(struct device *d, struct gpu_keys *keys, const struct gpu_driv
     if (!m)
         return false;
     const struct gpu_key key = {name, a.address, a.bytes, m->at, a.access, 0};
-    return enter(keys, &key);
+    return enter_key(keys, &key);
 }

@@ -208,7 +208,7 @@ static int settle_locked(void)
 }
 
 /* Makes the lane of what lies there the busy one, with its context current. 0, or why not. */
-static int enter(uint64_t address, struct lane **lane)
+static int enter_lane(uint64_t address, struct lane **lane)
 {
     const struct range *r = find_around(address);
     if (!r)
@@ -258,7 +258,7 @@ int gpu_memory_put(uint64_t to, const void *from, size_t bytes)
 {
     struct lane *lane;
     pthread_mutex_lock(&lock);
-    int result = enter(to, &lane);
+    int result = enter_lane(to, &lane);
     if (!result) {
         result = put_pieces(lane, to, from, bytes);
         leave();
@@ -271,7 +271,7 @@ int gpu_memory_get(void *to, uint64_t from, size_t bytes)
 {
     struct lane *lane;
     pthread_mutex_lock(&lock);
-    int result = enter(from, &lane);
+    int result = enter_lane(from, &lane);
     if (!result) {
         result = get_pieces(lane, to, from, bytes);
         leave();

@@ -111,7 +111,7 @@ static void put_device(FILE *to, const struct device *d)
         (unsigned long long)d->count_by_gpu, (unsigned long long)d->count_errors);
 }
 
-static char *describe(struct device *d, size_t *bytes)
+static char *describe_device(struct device *d, size_t *bytes)
 {
     char *text = NULL;
     FILE *to = open_memstream(&text, bytes);
@@ -136,7 +136,7 @@ void report_answer(struct device *d, int socket)
 {
     struct timeval patience = {SEND_MS / 1000, SEND_MS % 1000 * 1000};
     size_t bytes = 0;
-    char *text = describe(d, &bytes), question[16];
+    char *text = describe_device(d, &bytes), question[16];
     /* A socket that is closed with something unread takes the answer back. */
     if (recv(socket, question, sizeof question, MSG_DONTWAIT) < 0)
         bytes = 0;

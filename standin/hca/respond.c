@@ -46,7 +46,7 @@ static struct packet *answer(struct request *r, uint8_t kind, uint32_t payload)
 
 /* refuse: a negative answer. Room for it was seen before (respond_run()). What follows is
  * dropped. */
-static bool refuse(struct request *r, uint8_t syndrome, uint32_t timer)
+static bool refuse_request(struct request *r, uint8_t syndrome, uint32_t timer)
 {
     struct packet *p = answer(r, PACKET_NAK, 0);
     p->immediate = syndrome;
@@ -157,7 +157,7 @@ static bool done(struct request *r)
 /* --- Memory --- */
 
 /* reach: where the remote address lies; NULL: refused, and the answer was given. */
-static void *reach(struct request *r, uint32_t need, uint64_t bytes)
+static void *target_of(struct request *r, uint32_t need, uint64_t bytes)
 {
     const struct packet *p = r->packet;
     char text[ADDRESS_TEXT];
@@ -175,7 +175,7 @@ static void *reach(struct request *r, uint32_t need, uint64_t bytes)
               : need == MR_REMOTE_READ ? "read"
                                        : "atomic",
               by_queue ? "not permitted by the queue's access flags" : mr_refusal_text(why));
-    refuse(r, SYNDROME_REMOTE_ACCESS, 0);
+    refuse_request(r, SYNDROME_REMOTE_ACCESS, 0);
     return NULL;
 }
 
@@ -183,7 +183,7 @@ static void *reach(struct request *r, uint32_t need, uint64_t bytes)
 
 static bool not_ready(struct request *r)
 {
-    return refuse(r, REFUSED_RNR, r->qp->rnr_timer);
+    return refuse_request(r, REFUSED_RNR, r->qp->rnr_timer);
 }
 
 static bool complete_receive(struct request *r, uint8_t kind, uint32_t bytes)
@@ -218,7 +218,8 @@ static bool run_send(struct request *r)
                       r->qp->qpn, s->received + p->length, s->receive_index);
         s->receiving = false;
         cq_write_error(r->qp->receive_cq, r->qp, true, s->receive_index, 0, syndrome, 0);
-        return refuse(r, length ? SYNDROME_REMOTE_INVALID_REQUEST : SYNDROME_REMOTE_OPERATION, 0);
+        return refuse_request(
+            r, length ? SYNDROME_REMOTE_INVALID_REQUEST : SYNDROME_REMOTE_OPERATION, 0);
     }
     s->received += r->bytes;
     if (!(p->flags & PACKET_LAST))
@@ -252,7 +253,7 @@ static bool run_write(struct request *r)
     uint32_t rest = p->flags & PACKET_FIRST ? p->length : s->rest;
     /* The whole rest of the message must lie in the key's memory before its first byte is
      * written. */
-    void *to = rest ? reach(r, MR_REMOTE_WRITE, rest) : NULL;
+    void *to = rest ? target_of(r, MR_REMOTE_WRITE, rest) : NULL;
     if (rest && !to)
         return true;
     bool immediate = p->flags & PACKET_IMMEDIATE;
@@ -263,7 +264,7 @@ static bool run_write(struct request *r)
         if (!relaxed)
             place_before(r);
         if (!memory_put(r->device, to, r->data, r->bytes))
-            return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
+            return refuse_request(r, SYNDROME_REMOTE_OPERATION, 0);
     }
     s->received = p->flags & PACKET_FIRST ? p->length : s->received;
     s->rkey = r->rkey;
@@ -288,11 +289,11 @@ static bool run_writes(struct request *r)
             continue;
         r->rkey = w.rkey;
         r->address = w.address;
-        void *to = reach(r, MR_REMOTE_WRITE, w.bytes);
+        void *to = target_of(r, MR_REMOTE_WRITE, w.bytes);
         if (!to)
             return true;
         if (!memory_put(r->device, to, w.data, w.bytes))
-            return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
+            return refuse_request(r, SYNDROME_REMOTE_OPERATION, 0);
         s->expected = psn_add(one.psn, 1);
         s->said_last = one.psn;
         end_message(s);
@@ -308,11 +309,11 @@ static bool run_read(struct request *r)
 {
     const struct packet *p = r->packet;
     uint32_t offset = r->link->read_offset, psn = psn_add(p->psn, offset / p->mtu);
-    const uint8_t *from = p->length ? reach(r, MR_REMOTE_READ, p->length) : NULL;
+    const uint8_t *from = p->length ? target_of(r, MR_REMOTE_READ, p->length) : NULL;
     if (p->length && !from)
         return true;
     if (!acknowledge_by_answer(r))
-        return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
+        return refuse_request(r, SYNDROME_REMOTE_OPERATION, 0);
     if (!offset && p->psn == r->stream->expected)
         end_message(r->stream);
     do {
@@ -323,7 +324,7 @@ static bool run_read(struct request *r)
             return false;
         }
         if (!memory_get(r->device, a + 1, from + offset, n))
-            return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
+            return refuse_request(r, SYNDROME_REMOTE_OPERATION, 0);
         a->psn = psn;
         a->flags = offset ? 0 : PACKET_FIRST;
         psn = psn_add(psn, 1);
@@ -374,13 +375,13 @@ static bool run_atomic(struct request *r)
     if ((p->address & (a.bytes - 1u)) || (a.bytes != 4 && a.bytes != 8)) {
         log_error(r->device, "QP 0x%x: atomic of %u bytes at 0x%llx, which is not aligned",
                   r->qp->qpn, a.bytes, (unsigned long long)p->address);
-        return refuse(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
+        return refuse_request(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
     }
-    void *at = reach(r, MR_REMOTE_ATOMIC, a.bytes);
+    void *at = target_of(r, MR_REMOTE_ATOMIC, a.bytes);
     if (!at)
         return true;
     if (!acknowledge_by_answer(r) || !memory_change(r->device, at, &a, &old))
-        return refuse(r, SYNDROME_REMOTE_OPERATION, 0);
+        return refuse_request(r, SYNDROME_REMOTE_OPERATION, 0);
     s->replays[s->replay_next++ % MAX_READS] = (struct replay){p->psn, a.bytes, old};
     end_message(s);
     s->expected = psn_add(p->psn, 1);
@@ -463,7 +464,7 @@ static bool in_turn(struct request *r)
         return false;
     log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x where 0x%x is expected; it is dropped",
               r->qp->qpn, r->packet->psn, r->packet->from_qpn, s->expected);
-    refuse(r, REFUSED_SEQUENCE, 0);
+    refuse_request(r, REFUSED_SEQUENCE, 0);
     return false;
 }
 
@@ -506,7 +507,7 @@ static bool carry_out(struct request *r)
                   r->packet->kind == PACKET_INVALID
                       ? "no such opcode, or a length that does not go with the path MTU"
                       : "another message is not complete, or not as long as was said");
-        return refuse(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
+        return refuse_request(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
     }
     if (r->packet->kind != PACKET_WRITE)
         place_before(r);

@@ -382,7 +382,7 @@ bool roce_send(struct device *d)
 
 /* --- Asking who is there --- */
 
-static void say(struct qp *qp, uint8_t kind)
+static void send_control(struct qp *qp, uint8_t kind)
 {
     struct packet p = {.kind = kind, .to_qpn = qp->remote_qpn, .from_qpn = qp->qpn, .psn = qp->psn};
     collect(qp->device, qp->link->address, &p, NULL);
@@ -403,14 +403,14 @@ enum roce_other roce_knows_own(struct qp *qp)
     }
     p->asked++;
     p->asked_at = now;
-    say(qp, PACKET_WHO);
+    send_control(qp, PACKET_WHO);
     return p->kind;
 }
 
 /* --- Receiving --- */
 
 /* put: the packet into a ring; where it is full the packet is lost. */
-static void put(struct ring *ring, const struct packet *p, const uint8_t *payload)
+static void put_packet(struct ring *ring, const struct packet *p, const uint8_t *payload)
 {
     struct packet *to = ring_reserve(ring, p->bytes);
     if (!to)
@@ -445,11 +445,11 @@ void roce_take(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from
     p.from_qpn = qp->remote_qpn;
     struct roce_peer *peer = qp->link->roce;
     if (p.kind == PACKET_WHO)
-        say(qp, PACKET_I_AM);
+        send_control(qp, PACKET_I_AM);
     else if (p.kind == PACKET_I_AM)
         peer->kind = ROCE_OWN_KIND;
     else
-        put(roce_is_answer(p.kind) ? &peer->answers : &peer->arriving, &p, payload);
+        put_packet(roce_is_answer(p.kind) ? &peer->answers : &peer->arriving, &p, payload);
 }
 
 bool roce_receive(struct device *d)

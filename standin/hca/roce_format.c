@@ -159,7 +159,7 @@ static uint32_t get32(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-static uint64_t get64(const uint8_t *at)
+static uint64_t get_net64(const uint8_t *at)
 {
     return (uint64_t)get32(at) << 32 | get32(at + 4);
 }
@@ -366,14 +366,14 @@ static void get_operands(struct packet *p, const struct form *f, const uint8_t *
     if (f->headers & HAS_MASKED) {
         p->immediate = get32(at) & (COMPARE_BIT | 0xff);
         for (unsigned i = 0; i < 4; i++)
-            scratch[i] = get64(at + 4 + 8 * i);
+            scratch[i] = get_net64(at + 4 + 8 * i);
         return;
     }
     bool swap = f->opcode == COMPARE_SWAP;
     p->immediate = 8 | (swap ? COMPARE_BIT : 0);
-    scratch[0] = get64(at);
+    scratch[0] = get_net64(at);
     scratch[1] = swap ? ~UINT64_C(0) : 0;
-    scratch[2] = get64(at + 8);
+    scratch[2] = get_net64(at + 8);
     scratch[3] = ~UINT64_C(0);
 }
 
@@ -382,7 +382,7 @@ static bool get_headers(struct packet *p, const struct form *f, const uint8_t *a
                         uint64_t scratch[4])
 {
     if (f->headers & (HAS_ADDRESS | HAS_ATOMIC | HAS_MASKED)) {
-        p->address = get64(at);
+        p->address = get_net64(at);
         p->rkey = get32(at + 8);
         at += 12;
     }
@@ -401,7 +401,7 @@ static bool get_headers(struct packet *p, const struct form *f, const uint8_t *a
         uint32_t four = get32(at);
         p->bytes = f->headers & HAS_VALUE ? 8 : 4;
         if (p->bytes == 8)
-            scratch[0] = get64(at);
+            scratch[0] = get_net64(at);
         else
             memcpy(scratch, &four, 4);
     }

@@ -145,7 +145,7 @@ static bool is_due_to_fail(struct qp *qp)
 }
 
 /* take: the request at `taken` becomes the current one, or the queue has a fault. */
-static bool take(struct qp *qp)
+static bool take_work(struct qp *qp)
 {
     struct wqe *w = &qp->wqe;
     send_load(qp, qp->taken, qp->words, w);
@@ -241,7 +241,7 @@ static uint32_t packets_of(const struct qp *qp, uint64_t bytes)
     return bytes ? (uint32_t)((bytes + qp->mtu - 1) / qp->mtu) : 1;
 }
 
-static struct flight *begin(struct qp *qp)
+static struct flight *begin_flight(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
     struct flight *f = &qp->flights[qp->flight_tail & qp->flight_mask];
@@ -395,7 +395,7 @@ static void run_local(struct qp *qp)
     }
     if (qp->wqe.opcode == WQE_DUMP) /* a read of own memory, which brings what was written there */
         adversary_place(qp->device, &qp->device->apart, NULL);
-    begin(qp);
+    begin_flight(qp);
     finish(qp);
     send_retire(qp);
 }
@@ -425,7 +425,7 @@ static bool is_understood(struct qp *qp)
 
 /* start: enters the current request among those in flight. False: something has to happen
  * before. */
-static bool start(struct qp *qp)
+static bool start_next(struct qp *qp)
 {
     if (must_wait(qp))
         return false;
@@ -433,7 +433,7 @@ static bool start(struct qp *qp)
         return false;
     if (!qp->link || !ring_reserve(&qp->link->requests, qp->mtu + 8) || !is_understood(qp))
         return false;
-    begin(qp);
+    begin_flight(qp);
     qp->begun = true;
     qp->psn = psn_add(qp->psn, qp->resume);
     qp->offset = qp->resume * qp->mtu;
@@ -443,7 +443,7 @@ static bool start(struct qp *qp)
 
 static bool run_request(struct qp *qp, uint64_t *bytes)
 {
-    if (!qp->busy && !take(qp))
+    if (!qp->busy && !take_work(qp))
         return false;
     if (wqe_is_local(qp->wqe.opcode)) {
         if (must_wait(qp))
@@ -451,7 +451,7 @@ static bool run_request(struct qp *qp, uint64_t *bytes)
         run_local(qp);
         return true;
     }
-    if (!qp->begun && !start(qp))
+    if (!qp->begun && !start_next(qp))
         return false;
     while (qp->busy && *bytes < BYTES_A_PASS) {
         *bytes += qp->mtu;

@@ -12,16 +12,16 @@
 
 enum { MAX_DEVICES = 8 };
 
-static struct ibv_device devices[MAX_DEVICES];
+static struct ibv_device verbs_devices[MAX_DEVICES];
 
 int device_number(struct ibv_device *device)
 {
-    return (int)(device - devices);
+    return (int)(device - verbs_devices);
 }
 
 /* --- Devices --- */
 
-static void describe(struct ibv_device *v, unsigned i)
+static void describe_verbs_device(struct ibv_device *v, unsigned i)
 {
     v->node_type = IBV_NODE_CA;
     v->transport_type = IBV_TRANSPORT_IB;
@@ -37,7 +37,7 @@ static void describe(struct ibv_device *v, unsigned i)
 static void describe_all(void)
 {
     for (unsigned i = 0; i < MAX_DEVICES; i++)
-        describe(&devices[i], i);
+        describe_verbs_device(&verbs_devices[i], i);
 }
 
 PUBLIC struct ibv_device **ibv_get_device_list(int *num)
@@ -51,7 +51,7 @@ PUBLIC struct ibv_device **ibv_get_device_list(int *num)
         return NULL;
     pthread_once(&once, describe_all);
     for (unsigned i = 0; i < n; i++)
-        list[i] = &devices[i];
+        list[i] = &verbs_devices[i];
     if (num)
         *num = (int)n;
     return list;

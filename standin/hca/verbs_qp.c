@@ -53,7 +53,7 @@ static bool make_plan(struct ibv_qp_cap *cap, bool send, bool receive, struct pl
     return true;
 }
 
-static bool fill_qp(struct hca_qp *q, struct qp *qp, const struct plan *p, struct uar *uar)
+static bool fill_verbs_qp(struct hca_qp *q, struct qp *qp, const struct plan *p, struct uar *uar)
 {
     size_t receive_bytes = (size_t)p->receive_count << p->receive_log;
     uint8_t *at = q->memory;
@@ -72,7 +72,7 @@ static bool fill_qp(struct hca_qp *q, struct qp *qp, const struct plan *p, struc
 }
 
 /* make: a queue pair of the HCA with its rings. NULL: errno. */
-static struct qp *make(struct hca_qp *q, struct device *d, const struct plan *p)
+static struct qp *make_qp(struct hca_qp *q, struct device *d, const struct plan *p)
 {
     q->bytes = (((size_t)p->receive_count << p->receive_log) + 63) & ~(size_t)63;
     q->bytes += (size_t)p->blocks * WQE_BLOCK_BYTES + 64;
@@ -86,7 +86,7 @@ static struct qp *make(struct hca_qp *q, struct device *d, const struct plan *p)
     device_lock(d);
     struct qp *qp = qp_add(d);
     struct uar *uar = qp ? uar_add(d, false) : NULL;
-    bool good = uar && fill_qp(q, qp, p, uar);
+    bool good = uar && fill_verbs_qp(q, qp, p, uar);
     if (qp && !good) {
         qp_remove(qp);
         if (uar)
@@ -138,7 +138,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
     struct hca_qp *q = calloc(1, sizeof *q);
     if (!q)
         return NULL;
-    struct qp *qp = make(q, d, &p);
+    struct qp *qp = make_qp(q, d, &p);
     if (!qp) {
         release(q);
         return NULL;

@@ -46,7 +46,7 @@ struct gda_parts gda_parts_of(const struct gda *gda, uint32_t number)
     return at;
 }
 
-static weft_status register_area(struct gda *gda, uint32_t a)
+static weft_status register_host_area(struct gda *gda, uint32_t a)
 {
     const struct gda_adapter *adapter = &gda->adapters->one[a];
     size_t bytes = gda->area_bytes;
@@ -75,7 +75,7 @@ static weft_status make_area(struct gda *gda)
     gda->area = area;
     weft_status status = WEFT_OK;
     for (uint32_t a = 0; a < gda->count && !status; a++)
-        status = register_area(gda, a);
+        status = register_host_area(gda, a);
     return status;
 }
 
@@ -112,7 +112,7 @@ weft_status gda_make_queue(struct gda *gda, struct gda_link *link, struct weft_d
 }
 
 /* Queue `name` to PE pe, with the keys that it has: see gda_queue_number(). */
-static weft_status make_queue(struct gda *gda, int pe, uint32_t name)
+static weft_status make_host_queue(struct gda *gda, int pe, uint32_t name)
 {
     uint32_t number = gda_queue_number(gda, pe, name), a = gda_adapter_of(gda, name);
     struct gda_link *link = &gda->links[number];
@@ -150,7 +150,7 @@ weft_status gda_make_queues(struct gda *gda)
     memset(gda->queues, 0, count * sizeof *gda->queues);
     for (int pe = 0; pe < gda->world->npes && !status; pe++)
         for (uint32_t k = 0; k < gda->each + gda->count && !status; k++)
-            status = make_queue(gda, pe, k);
+            status = make_host_queue(gda, pe, k);
     return status;
 }
 

@@ -49,7 +49,7 @@ static const struct weft_dev_gda_queue *queue_of(const struct gda *gda, uint32_t
 
 /* Zero until the GPU rings; in the page of the queue's records, which is pinned with all of the
  * area. */
-static uint64_t *word_of(const struct weft_dev_gda_queue *q)
+static uint64_t *used_word_of(const struct weft_dev_gda_queue *q)
 {
     enum { BEHIND_RECORDS = 256 };
     return (uint64_t *)(void *)((char *)((uintptr_t)q->ring.record & ~(uintptr_t)(GDA_PAGE - 1)) +
@@ -63,9 +63,9 @@ static weft_status ring_by_thread(struct gda *gda, uint32_t i)
     weft_status status = cuda->bell ? WEFT_OK : gda_bell_start(&cuda->bell, cuda->count);
     if (status)
         return status;
-    gda_bell_add(cuda->bell, word_of(q), queue_of(gda, i)->ring.doorbell);
+    gda_bell_add(cuda->bell, used_word_of(q), queue_of(gda, i)->ring.doorbell);
     cuda->by_thread++;
-    cuda->seen[i] = (uintptr_t)word_of(q);
+    cuda->seen[i] = (uintptr_t)used_word_of(q);
     return WEFT_OK;
 }
 

@@ -36,14 +36,14 @@ enum { CQC = 0x10, QPC = 0x18, ADS = QPC + 0x18 };
 
 static const struct field opcode = {0x0, 16, 16}, op_mod = {0x4, 0, 16}, object = {0x8, 0, 24};
 
-static uint32_t get(const void *buffer, struct field field)
+static uint32_t get_field(const void *buffer, struct field field)
 {
     uint32_t word;
     memcpy(&word, (const char *)buffer + field.word, sizeof word);
     return be32toh(word) >> field.shift & (uint32_t)((1ull << field.bits) - 1);
 }
 
-static void put(void *buffer, struct field field, uint32_t value)
+static void put_field(void *buffer, struct field field, uint32_t value)
 {
     uint32_t word, mask = (uint32_t)((1ull << field.bits) - 1);
     char *at = (char *)buffer + field.word;
@@ -93,7 +93,8 @@ static weft_status refused(const struct gda_adapter *adapter, enum command comma
     int error = errno;
     return base_fail(WEFT_ERR_SYSTEM, "path gda: %s refuses %s: %s, status %#x, syndrome %#x",
                      adapter->name, command_name(command), strerror(error),
-                     get(out, (struct field){0x0, 24, 8}), get(out, (struct field){0x4, 0, 32}));
+                     get_field(out, (struct field){0x0, 24, 8}),
+                     get_field(out, (struct field){0x4, 0, 32}));
 }
 
 /* ------------------------------------------------------------------------------- capabilities */
@@ -106,8 +107,8 @@ static bool query(const struct gda_adapter *adapter, int group, unsigned char *o
 {
     unsigned char command[OUT_BYTES] = {0};
     memset(out, 0, CAPS_BYTES);
-    put(command, opcode, QUERY_HCA_CAP);
-    put(command, op_mod, (uint32_t)group << 1 | 1);
+    put_field(command, opcode, QUERY_HCA_CAP);
+    put_field(command, op_mod, (uint32_t)group << 1 | 1);
     if (!adapter->lib->dv.general_cmd(adapter->context, command, sizeof command, out, CAPS_BYTES))
         return true;
     size_t used = strlen(lacks);
@@ -115,7 +116,7 @@ static bool query(const struct gda_adapter *adapter, int group, unsigned char *o
     return false;
 }
 
-static void lacking(char *lacks, size_t bytes, const char *what)
+static void lacks_command(char *lacks, size_t bytes, const char *what)
 {
     size_t used = strlen(lacks);
     snprintf(lacks + used, bytes - used, "%s%s", used ? ", " : "", what);
@@ -125,14 +126,14 @@ void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes
 {
     enum { CAP = 0x10, WIDTHS = 0xc }; /* bits of 4 and 8 bytes, as powers of two */
     unsigned char out[CAPS_BYTES];
-    if (query(adapter, GENERAL_CAPS, out, lacks, bytes) && get(out, in(CAP, 0x3c, 0, 4)) != 1)
-        lacking(lacks, bytes, "completions of version 1");
+    if (query(adapter, GENERAL_CAPS, out, lacks, bytes) && get_field(out, in(CAP, 0x3c, 0, 4)) != 1)
+        lacks_command(lacks, bytes, "completions of version 1");
     if (!query(adapter, ATOMIC_CAPS, out, lacks, bytes))
         return;
-    if ((get(out, in(CAP, 0x10, 0, 16)) & 0xf) != 0xf)
-        lacking(lacks, bytes, "masked atomics");
-    if ((get(out, in(CAP, 0x14, 0, 16)) & WIDTHS) != WIDTHS)
-        lacking(lacks, bytes, "atomics of 4 and 8 bytes");
+    if ((get_field(out, in(CAP, 0x10, 0, 16)) & 0xf) != 0xf)
+        lacks_command(lacks, bytes, "masked atomics");
+    if ((get_field(out, in(CAP, 0x14, 0, 16)) & WIDTHS) != WIDTHS)
+        lacks_command(lacks, bytes, "atomics of 4 and 8 bytes");
 }
 
 /* InfiniBand with adaptive routing: a mask of the service levels whose packets may come out of
@@ -144,11 +145,11 @@ bool gda_may_reorder(const struct gda_adapter *adapter)
     unsigned char command[OUT_BYTES] = {0}, out[VPORT_BYTES] = {0};
     if (adapter->ethernet)
         return false;
-    put(command, opcode, QUERY_HCA_VPORT_CONTEXT);
-    put(command, (struct field){0x8, 16, 4}, GDA_PORT);
+    put_field(command, opcode, QUERY_HCA_VPORT_CONTEXT);
+    put_field(command, (struct field){0x8, 16, 4}, GDA_PORT);
     if (adapter->lib->dv.general_cmd(adapter->context, command, sizeof command, out, sizeof out))
         return true;
-    return get(out, in(CONTEXT, 0x50, 0, 16)) >> LEVEL & 1;
+    return get_field(out, in(CONTEXT, 0x50, 0, 16)) >> LEVEL & 1;
 }
 
 /* ------------------------------------------------------------------------------------ creation */
@@ -164,24 +165,24 @@ weft_status gda_create_cq(struct gda_link *link, uint32_t depth, size_t ring_at,
     const struct gda_adapter *adapter = link->adapter;
     unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
     uint32_t umem = link->umem;
-    put(command, opcode, CREATE_CQ);
-    put(command, in(CQC, 0x0, 25, 1), 1); /* dbr_umem_valid */
-    put(command, in(CQC, 0x0, 20, 1), 1); /* cc */
-    put(command, in(CQC, 0x0, 17, 1), 1); /* oi */
-    put(command, in(CQC, 0x4, 0, 32), umem);
-    put(command, in(CQC, 0xc, 24, 5), log_of(depth));
-    put(command, in(CQC, 0xc, 0, 24), link->uar->page_id);
-    put(command, in(CQC, 0x14, 0, 8), adapter->eq_number);
+    put_field(command, opcode, CREATE_CQ);
+    put_field(command, in(CQC, 0x0, 25, 1), 1); /* dbr_umem_valid */
+    put_field(command, in(CQC, 0x0, 20, 1), 1); /* cc */
+    put_field(command, in(CQC, 0x0, 17, 1), 1); /* oi */
+    put_field(command, in(CQC, 0x4, 0, 32), umem);
+    put_field(command, in(CQC, 0xc, 24, 5), log_of(depth));
+    put_field(command, in(CQC, 0xc, 0, 24), link->uar->page_id);
+    put_field(command, in(CQC, 0x14, 0, 8), adapter->eq_number);
     put64(command, CQC + 0x38, record_at);
     put64(command, 0x50, ring_at);
-    put(command, (struct field){0x58, 0, 32}, umem);
-    put(command, (struct field){0x5c, 31, 1}, 1);
+    put_field(command, (struct field){0x58, 0, 32}, umem);
+    put_field(command, (struct field){0x5c, 31, 1}, 1);
     errno = 0;
     link->cq =
         adapter->lib->dv.obj_create(adapter->context, command, sizeof command, out, sizeof out);
     if (!link->cq)
         return refused(adapter, CREATE_CQ, out);
-    link->cq_number = get(out, object);
+    link->cq_number = get_field(out, object);
     return WEFT_OK;
 }
 
@@ -192,27 +193,27 @@ weft_status gda_create_qp(struct gda_link *link, uint32_t depth, size_t ring_at,
     const struct gda_adapter *adapter = link->adapter;
     unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
     uint32_t umem = link->umem;
-    put(command, opcode, CREATE_QP);
-    put(command, in(QPC, 0x0, 16, 8), RC);
-    put(command, in(QPC, 0x0, 11, 2), MIGRATED);
-    put(command, in(QPC, 0x4, 0, 24), adapter->pd_number);
-    put(command, in(QPC, 0x8, 11, 4), log_of(depth));
-    put(command, in(QPC, 0xc, 0, 24), link->uar->page_id);
-    put(command, in(QPC, 0x7c, 0, 24), link->cq_number);
-    put(command, in(QPC, 0x9c, 0, 24), link->cq_number);
+    put_field(command, opcode, CREATE_QP);
+    put_field(command, in(QPC, 0x0, 16, 8), RC);
+    put_field(command, in(QPC, 0x0, 11, 2), MIGRATED);
+    put_field(command, in(QPC, 0x4, 0, 24), adapter->pd_number);
+    put_field(command, in(QPC, 0x8, 11, 4), log_of(depth));
+    put_field(command, in(QPC, 0xc, 0, 24), link->uar->page_id);
+    put_field(command, in(QPC, 0x7c, 0, 24), link->cq_number);
+    put_field(command, in(QPC, 0x9c, 0, 24), link->cq_number);
     put64(command, QPC + 0xa0, record_at);
-    put(command, in(QPC, 0xac, 24, 3), NO_RECEIVE_QUEUE);
-    put(command, in(QPC, 0xd0, 28, 1), 1); /* dbr_umem_valid */
-    put(command, in(QPC, 0xe4, 0, 32), umem);
+    put_field(command, in(QPC, 0xac, 24, 3), NO_RECEIVE_QUEUE);
+    put_field(command, in(QPC, 0xd0, 28, 1), 1); /* dbr_umem_valid */
+    put_field(command, in(QPC, 0xe4, 0, 32), umem);
     put64(command, 0x100, ring_at);
-    put(command, (struct field){0x108, 0, 32}, umem);
-    put(command, (struct field){0x10c, 31, 1}, 1);
+    put_field(command, (struct field){0x108, 0, 32}, umem);
+    put_field(command, (struct field){0x10c, 31, 1}, 1);
     errno = 0;
     link->qp =
         adapter->lib->dv.obj_create(adapter->context, command, sizeof command, out, sizeof out);
     if (!link->qp)
         return refused(adapter, CREATE_QP, out);
-    *number = get(out, object);
+    *number = get_field(out, object);
     return WEFT_OK;
 }
 
@@ -222,8 +223,8 @@ static weft_status modify(const struct gda_link *link, enum command command, uin
                           unsigned char buffer[IN_BYTES])
 {
     unsigned char out[OUT_BYTES] = {0};
-    put(buffer, opcode, command);
-    put(buffer, object, number);
+    put_field(buffer, opcode, command);
+    put_field(buffer, object, number);
     errno = 0;
     int error = link->adapter->lib->dv.obj_modify(link->qp, buffer, IN_BYTES, out, sizeof out);
     return error ? refused(link->adapter, command, out) : WEFT_OK;
@@ -233,35 +234,35 @@ static weft_status modify(const struct gda_link *link, enum command command, uin
 static void permit(unsigned char *command)
 {
     enum { UP_TO_8_BYTES = 3 };
-    put(command, in(QPC, 0x90, 15, 1), 1); /* rre, rwe, rae */
-    put(command, in(QPC, 0x90, 14, 1), 1);
-    put(command, in(QPC, 0x90, 13, 1), 1);
-    put(command, in(QPC, 0x90, 16, 4), UP_TO_8_BYTES);
+    put_field(command, in(QPC, 0x90, 15, 1), 1); /* rre, rwe, rae */
+    put_field(command, in(QPC, 0x90, 14, 1), 1);
+    put_field(command, in(QPC, 0x90, 13, 1), 1);
+    put_field(command, in(QPC, 0x90, 16, 4), UP_TO_8_BYTES);
 }
 
 static weft_status to_init(const struct gda_link *link, uint32_t number)
 {
     enum { MIGRATED = 3 };
     unsigned char command[IN_BYTES] = {0};
-    put(command, in(QPC, 0x0, 11, 2), MIGRATED);
+    put_field(command, in(QPC, 0x0, 11, 2), MIGRATED);
     permit(command);
-    put(command, in(ADS, 0x24, 16, 8), GDA_PORT);
+    put_field(command, in(ADS, 0x24, 16, 8), GDA_PORT);
     return modify(link, RST2INIT_QP, number, command);
 }
 
 static void set_way(const struct gda_adapter *adapter, unsigned char *command,
                     const struct gda_address *peer, uint32_t sport)
 {
-    put(command, in(ADS, 0x24, 16, 8), GDA_PORT);
+    put_field(command, in(ADS, 0x24, 16, 8), GDA_PORT);
     if (!peer->ethernet) {
-        put(command, in(ADS, 0x4, 0, 16), peer->lid);
+        put_field(command, in(ADS, 0x4, 0, 16), peer->lid);
         return;
     }
-    put(command, in(ADS, 0x4, 23, 1), 1); /* grh */
-    put(command, in(ADS, 0x8, 16, 8), (uint32_t)adapter->gid_index);
-    put(command, in(ADS, 0x8, 0, 8), 64); /* hop limit */
+    put_field(command, in(ADS, 0x4, 23, 1), 1); /* grh */
+    put_field(command, in(ADS, 0x8, 16, 8), (uint32_t)adapter->gid_index);
+    put_field(command, in(ADS, 0x8, 0, 8), 64); /* hop limit */
     memcpy(command + ADS + 0x10, peer->gid, sizeof peer->gid);
-    put(command, in(ADS, 0x20, 0, 16), sport);
+    put_field(command, in(ADS, 0x20, 0, 16), sport);
     memcpy(command + ADS + 0x26, peer->mac, sizeof peer->mac);
 }
 
@@ -270,12 +271,12 @@ static weft_status to_receive(const struct gda_link *link, const struct gda_ends
 {
     unsigned char command[IN_BYTES] = {0};
     uint32_t mtu = link->adapter->port.active_mtu;
-    put(command, in(QPC, 0x8, 29, 3), peer->mtu < mtu ? peer->mtu : mtu);
-    put(command, in(QPC, 0x8, 24, 5), 30); /* log_msg_max */
-    put(command, in(QPC, 0x14, 0, 24), ends->peer_number);
-    put(command, in(QPC, 0x94, 0, 24), ends->peer_psn);
-    put(command, in(QPC, 0x90, 21, 3), link->adapter->log_reads);
-    put(command, in(QPC, 0x94, 24, 5), 12); /* min_rnr_nak: 0.64 ms */
+    put_field(command, in(QPC, 0x8, 29, 3), peer->mtu < mtu ? peer->mtu : mtu);
+    put_field(command, in(QPC, 0x8, 24, 5), 30); /* log_msg_max */
+    put_field(command, in(QPC, 0x14, 0, 24), ends->peer_number);
+    put_field(command, in(QPC, 0x94, 0, 24), ends->peer_psn);
+    put_field(command, in(QPC, 0x90, 21, 3), link->adapter->log_reads);
+    put_field(command, in(QPC, 0x94, 24, 5), 12); /* min_rnr_nak: 0.64 ms */
     permit(command);
     set_way(link->adapter, command, peer, ends->sport);
     return modify(link, INIT2RTR_QP, ends->number, command);
@@ -286,12 +287,12 @@ static weft_status to_send(const struct gda_link *link, const struct gda_ends *e
 {
     enum { RETRIES = 7, TIMEOUT = 20 };
     unsigned char command[IN_BYTES] = {0};
-    put(command, in(QPC, 0x70, 21, 3), link->adapter->log_reads);
-    put(command, in(QPC, 0x70, 16, 3), RETRIES);
-    put(command, in(QPC, 0x70, 13, 3), RETRIES);
-    put(command, in(ADS, 0x8, 27, 5), TIMEOUT);
-    put(command, in(ADS, 0x24, 16, 8), GDA_PORT);
-    put(command, in(QPC, 0x78, 0, 24), ends->psn);
+    put_field(command, in(QPC, 0x70, 21, 3), link->adapter->log_reads);
+    put_field(command, in(QPC, 0x70, 16, 3), RETRIES);
+    put_field(command, in(QPC, 0x70, 13, 3), RETRIES);
+    put_field(command, in(ADS, 0x8, 27, 5), TIMEOUT);
+    put_field(command, in(ADS, 0x24, 16, 8), GDA_PORT);
+    put_field(command, in(QPC, 0x78, 0, 24), ends->psn);
     return modify(link, RTR2RTS_QP, ends->number, command);
 }
 

@@ -46,7 +46,7 @@ static struct mlx5dv_devx_umem *umem_by_dmabuf(struct gda *gda, const struct gda
     return umem;
 }
 
-static weft_status register_area(struct gda *gda, struct gda_far *far, uint32_t a)
+static weft_status register_far_area(struct gda *gda, struct gda_far *far, uint32_t a)
 {
     const struct gda_adapter *adapter = &gda->adapters->one[a];
     const struct mlx5 *lib = adapter->lib;
@@ -72,7 +72,7 @@ static weft_status register_area(struct gda *gda, struct gda_far *far, uint32_t 
                                        adapter->name, strerror(errno));
 }
 
-static weft_status make_queue(struct gda *gda, struct gda_far *far, uint32_t i)
+static weft_status make_far_queue(struct gda *gda, struct gda_far *far, uint32_t i)
 {
     struct gda_parts at = gda_parts_of(gda, i);
     struct weft_dev_gda_queue *q = &far->queues[i];
@@ -104,9 +104,9 @@ static weft_status make_far(struct gda *gda, struct gda_far *far)
     weft_status status = gpu_alloc(gda->world->gpu, far->bytes, &area);
     far->area = area;
     for (uint32_t a = 0; a < gda->count && !status; a++)
-        status = register_area(gda, far, a);
+        status = register_far_area(gda, far, a);
     for (uint32_t i = 0; i < count && !status; i++)
-        status = make_queue(gda, far, i);
+        status = make_far_queue(gda, far, i);
     if (!status && config_int(CONFIG_GDA_DOORBELL) == RING_CPU &&
         gpu_place_of(gda->world->gpu, far->queues[0].ring.doorbell) == GPU_PLACE_DEVICE)
         status = base_fail(WEFT_ERR_NO_PATH, "a thread cannot ring the doorbells of %s",
@@ -217,7 +217,7 @@ void gda_close_far(struct gda *gda)
 /* ---------------------------------------------------------------------------------------- waits */
 
 /* The host's view of the queue, with the completion as it was copied from the GPU. */
-static weft_status look(const struct gda *gda, uint32_t number, uint64_t *done, uint64_t *last)
+static weft_status read_done(const struct gda *gda, uint32_t number, uint64_t *done, uint64_t *last)
 {
     uint64_t tail[2];
     struct weft_dev_gda_queue q = gda->queues[number];
@@ -235,11 +235,11 @@ weft_status gda_await_far(const struct gda *gda, uint32_t number, uint64_t targe
     uint64_t done = 0, last = 0;
     struct path_wait wait = {
         .world = gda->world, .operation = BOX_OP_SETTLE, .pe = pe, .expected = target};
-    weft_status status = look(gda, number, &done, &last);
+    weft_status status = read_done(gda, number, &done, &last);
     while (!status && done != WEFT_DEV_GDA_FAILED && done < target) {
         status = path_wait_step(&wait, done);
         if (!status)
-            status = look(gda, number, &done, &last);
+            status = read_done(gda, number, &done, &last);
     }
     path_wait_end(&wait);
     if (!status && done == WEFT_DEV_GDA_FAILED)

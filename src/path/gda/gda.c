@@ -59,14 +59,14 @@ static uint32_t home_of(const struct gda *gda, int pe)
     return (uint32_t)(gda->world->pe + pe) % gda->count;
 }
 
-static uint32_t word_of(const struct gda *gda, struct remote at)
+static uint32_t queue_of_word(const struct gda *gda, struct remote at)
 {
     return gda_adapter_of_word(gda, gda_address_of(gda, at));
 }
 
 /* Blocks of the queue to the peer by that adapter, with room for them. */
-static weft_status begin(struct path_state *state, const struct peer *peer, uint32_t adapter,
-                         uint32_t blocks, struct span *span)
+static weft_status begin_span(struct path_state *state, const struct peer *peer, uint32_t adapter,
+                              uint32_t blocks, struct span *span)
 {
     struct weft_dev_gda_queue *q = queue_to(state->gda, peer->pe, adapter);
     uint64_t turns = weft_dev_gda_reserve(q, blocks);
@@ -113,7 +113,7 @@ static weft_status put_inline(struct path_state *state, uint32_t adapter, struct
     struct span span;
     uint32_t blocks = weft_dev_gda_inline_blocks((uint32_t)bytes);
     size_t whole = bytes, at = WEFT_DEV_GDA_INLINE_AT, part;
-    weft_status status = begin(state, to.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
+    weft_status status = begin_span(state, to.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
@@ -138,7 +138,7 @@ static weft_status move(struct path_state *state, uint32_t adapter, struct remot
 {
     struct span span;
     bool open = false;
-    weft_status status = begin(state, at.peer, adapter, 1, &span);
+    weft_status status = begin_span(state, at.peer, adapter, 1, &span);
     if (status)
         return status;
     if (opcode == WEFT_DEV_GDA_WRITE)
@@ -223,8 +223,8 @@ static weft_status bounce(struct path_state *state, uint32_t adapter, struct rem
 /* ---------------------------------------------------------------------------------- put and get */
 
 /* *end: when the source of what moves in place is free; as it is where nothing does. */
-static weft_status put(struct path_state *state, uint32_t adapter, struct remote to,
-                       const char *src, size_t bytes, uint64_t *end)
+static weft_status put_registered(struct path_state *state, uint32_t adapter, struct remote to,
+                                  const char *src, size_t bytes, uint64_t *end)
 {
     weft_status status = WEFT_OK;
     for (size_t piece; bytes && !status; to.offset += piece, src += piece, bytes -= piece) {
@@ -242,8 +242,8 @@ static weft_status put(struct path_state *state, uint32_t adapter, struct remote
     return status;
 }
 
-static weft_status get(struct path_state *state, uint32_t adapter, struct remote from, char *dst,
-                       size_t bytes, uint64_t *end)
+static weft_status get_registered(struct path_state *state, uint32_t adapter, struct remote from,
+                                  char *dst, size_t bytes, uint64_t *end)
 {
     weft_status status = WEFT_OK;
     for (size_t piece; bytes && !status; from.offset += piece, dst += piece, bytes -= piece) {
@@ -272,8 +272,8 @@ static weft_status transfer(struct path_state *state, struct remote at, char *lo
          i++, at.offset += part, local += part, bytes -= part) {
         uint32_t adapter = (home + i) % gda->count;
         part = i + 1 == parts ? bytes : part;
-        status = is_put ? put(state, adapter, at, local, part, &ends[adapter])
-                        : get(state, adapter, at, local, part, &ends[adapter]);
+        status = is_put ? put_registered(state, adapter, at, local, part, &ends[adapter])
+                        : get_registered(state, adapter, at, local, part, &ends[adapter]);
     }
     return status;
 }
@@ -364,8 +364,9 @@ static weft_status gda_iput(struct remote to, const void *src, const struct path
     uint64_t end = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status; i++, to.offset += s->remote_step)
-        status = own(&to) ? copy(to.peer->world, own(&to), from + i * s->local_step, s->element)
-                          : put(state, home, to, from + i * s->local_step, s->element, &end);
+        status = own(&to)
+                     ? copy(to.peer->world, own(&to), from + i * s->local_step, s->element)
+                     : put_registered(state, home, to, from + i * s->local_step, s->element, &end);
     return status ? status : settled(state, to.peer, home, end, BOX_OP_PUT);
 }
 
@@ -377,8 +378,9 @@ static weft_status gda_iget(struct remote from, void *dst, const struct path_str
     uint64_t end = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status; i++, from.offset += s->remote_step)
-        status = own(&from) ? copy(from.peer->world, to + i * s->local_step, own(&from), s->element)
-                            : get(state, home, from, to + i * s->local_step, s->element, &end);
+        status = own(&from)
+                     ? copy(from.peer->world, to + i * s->local_step, own(&from), s->element)
+                     : get_registered(state, home, from, to + i * s->local_step, s->element, &end);
     if (!status)
         status = settled(state, from.peer, home, end, BOX_OP_GET);
     return status ? status : flush_read(state, dst, false);
@@ -425,7 +427,7 @@ static weft_status gda_load(struct remote from, void *value, size_t width)
     uint32_t home = home_of(state->gda, from.peer->pe);
     if (unlikely(own(&from) != NULL))
         return copy(from.peer->world, value, own(&from), width);
-    weft_status status = begin(state, from.peer, home, 1, &span);
+    weft_status status = begin_span(state, from.peer, home, 1, &span);
     if (!status)
         status = take_result(state, &span, span.base);
     if (status)
@@ -469,10 +471,10 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
     struct span span;
     size_t whole = width;
     uint64_t before = 0;
-    uint32_t adapter = word_of(state->gda, at);
+    uint32_t adapter = queue_of_word(state->gda, at);
     uint32_t blocks = weft_dev_gda_atomic_blocks(does(amo), (unsigned)width);
     uint32_t flags = blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED;
-    weft_status status = begin(state, at.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
+    weft_status status = begin_span(state, at.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
     (void)nbi;
     if (!status && fetched)
         status = take_result(state, &span, span.base);
@@ -505,7 +507,7 @@ static weft_status signal(struct path_state *state, uint32_t adapter, struct rem
 {
     struct span span;
     size_t whole = sizeof value;
-    weft_status status = begin(state, at.peer, adapter, 1, &span);
+    weft_status status = begin_span(state, at.peer, adapter, 1, &span);
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
@@ -523,14 +525,14 @@ static weft_status gda_put_signal(struct remote to, const void *src, size_t byte
                                   uint64_t value, weft_signal_op op, bool nbi)
 {
     struct path_state *state = to.peer->state;
-    uint32_t adapter = word_of(state->gda, at); /* of the data too, which comes before it */
+    uint32_t adapter = queue_of_word(state->gda, at); /* of the data too, which comes before it */
     uint64_t end = 0;
     if (unlikely(own(&to) != NULL)) {
         weft_status copied = copy(to.peer->world, own(&to), src, bytes);
         weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
         return copied ? copied : gda_atomic(at, amo, sizeof value, value, 0, NULL, false);
     }
-    weft_status status = put(state, adapter, to, src, bytes, &end);
+    weft_status status = put_registered(state, adapter, to, src, bytes, &end);
     if (!status)
         status = signal(state, adapter, at, value, op);
     return status || nbi ? status : settled(state, to.peer, adapter, end, BOX_OP_PUT);
@@ -645,7 +647,7 @@ static unsigned carrier(const struct path_common *common, bool cuda)
     return can && !config_choice(CONFIG_GDA_INITIATOR) ? WEFT_DEV_CARRIER_GDA : 0;
 }
 
-static weft_status look(const struct path_world *world, struct path_found *found)
+static weft_status find_adapters(const struct path_world *world, struct path_found *found)
 {
     struct gda_adapters *adapters = NULL;
     weft_status status = gda_find(world, &adapters, found->lacks, sizeof found->lacks, found->has,
@@ -676,7 +678,7 @@ const struct path_ops path_gda = {
     .name = "gda",
     .why = "an adapter that device code can give requests to",
     .obstacle = obstacle,
-    .look = look,
+    .look = find_adapters,
     .join = join,
     .leave = leave,
     .refine = gda_refine,

@@ -230,7 +230,7 @@ static weft_status make_gpu(struct gda *gda)
 }
 
 /* PEs that cannot have what device code needs are served by their proxy. */
-static weft_status begin(struct gda *gda)
+static weft_status begin_gpu(struct gda *gda)
 {
     const struct path_world *world = gda->world;
     weft_status status = boot_agree(world->boot, make_gpu(gda));
@@ -257,7 +257,7 @@ weft_status gda_gpu_memory(struct path_common *common)
     struct gda *gda = (struct gda *)(void *)common;
     if (!gda->world->gpu)
         return WEFT_OK;
-    weft_status status = gda->gpu ? WEFT_OK : begin(gda);
+    weft_status status = gda->gpu ? WEFT_OK : begin_gpu(gda);
     if (!status)
         status = follow_heap(gda);
     return status ? status : boot_agree(gda->world->boot, gda_tell_keys(gda));

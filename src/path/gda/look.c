@@ -10,7 +10,7 @@
 
 enum { GIDS_MOST = 64 };
 
-static void lacking(char *lacks, size_t bytes, const char *what, const char *why)
+static void lacks_capability(char *lacks, size_t bytes, const char *what, const char *why)
 {
     size_t used = strlen(lacks);
     if (used < bytes)
@@ -59,17 +59,17 @@ static void look_at_port(struct gda_adapter *adapter, char *lacks, size_t bytes)
     memset(&adapter->port, 0, sizeof adapter->port);
     int error = adapter->lib->verbs.query_port(adapter->context, GDA_PORT, &adapter->port);
     if (error) {
-        lacking(lacks, bytes, "ibv_query_port", strerror(error));
+        lacks_capability(lacks, bytes, "ibv_query_port", strerror(error));
         return;
     }
     if (adapter->port.state != IBV_PORT_ACTIVE)
-        lacking(lacks, bytes, "port 1 is down", "");
+        lacks_capability(lacks, bytes, "port 1 is down", "");
     adapter->ethernet = adapter->port.link_layer == IBV_LINK_LAYER_ETHERNET;
     adapter->gid_index = find_gid(adapter, &adapter->gid);
     if (adapter->ethernet && adapter->gid_index < 0)
-        lacking(lacks, bytes, "no GID at port 1", "");
+        lacks_capability(lacks, bytes, "no GID at port 1", "");
     if (!adapter->ethernet && !adapter->port.lid)
-        lacking(lacks, bytes, "no LID at port 1", "");
+        lacks_capability(lacks, bytes, "no LID at port 1", "");
 }
 
 static void look_at_pd(struct gda_adapter *adapter, char *lacks, size_t bytes)
@@ -79,12 +79,12 @@ static void look_at_pd(struct gda_adapter *adapter, char *lacks, size_t bytes)
     adapter->pd = adapter->lib->verbs.alloc_pd(adapter->context);
     object.pd.in = adapter->pd;
     if (!adapter->pd)
-        lacking(lacks, bytes, "ibv_alloc_pd", strerror(errno));
+        lacks_capability(lacks, bytes, "ibv_alloc_pd", strerror(errno));
     else if (adapter->lib->dv.init_obj(&object, MLX5DV_OBJ_PD))
-        lacking(lacks, bytes, "mlx5dv_init_obj of the protection domain", strerror(errno));
+        lacks_capability(lacks, bytes, "mlx5dv_init_obj of the protection domain", strerror(errno));
     adapter->pd_number = number.pdn;
     if (adapter->lib->dv.query_eqn(adapter->context, 0, &adapter->eq_number))
-        lacking(lacks, bytes, "mlx5dv_devx_query_eqn", strerror(errno));
+        lacks_capability(lacks, bytes, "mlx5dv_devx_query_eqn", strerror(errno));
 }
 
 /* That a doorbell register and a page of own memory can be had is tried with one of each. */
@@ -93,7 +93,8 @@ static void look_at_memory(struct gda_adapter *adapter, char *lacks, size_t byte
     void *page = mmap(NULL, GDA_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct mlx5dv_devx_uar *uar = adapter->lib->dv.alloc_uar(adapter->context, 0);
     if (!uar)
-        lacking(lacks, bytes, "no doorbell register (mlx5dv_devx_alloc_uar)", strerror(errno));
+        lacks_capability(lacks, bytes, "no doorbell register (mlx5dv_devx_alloc_uar)",
+                         strerror(errno));
     else
         adapter->lib->dv.free_uar(uar);
     if (page == MAP_FAILED)
@@ -101,7 +102,8 @@ static void look_at_memory(struct gda_adapter *adapter, char *lacks, size_t byte
     struct mlx5dv_devx_umem *umem =
         adapter->lib->dv.umem_reg(adapter->context, page, GDA_PAGE, IBV_ACCESS_LOCAL_WRITE);
     if (!umem)
-        lacking(lacks, bytes, "no queues in own memory (mlx5dv_devx_umem_reg)", strerror(errno));
+        lacks_capability(lacks, bytes, "no queues in own memory (mlx5dv_devx_umem_reg)",
+                         strerror(errno));
     else
         adapter->lib->dv.umem_dereg(umem);
     munmap(page, GDA_PAGE);
@@ -128,7 +130,7 @@ void gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *l
     errno = 0;
     adapter->context = adapter->lib->verbs.open_device(listed);
     if (!adapter->context) {
-        lacking(lacks, bytes, "ibv_open_device", strerror(errno));
+        lacks_capability(lacks, bytes, "ibv_open_device", strerror(errno));
         return;
     }
     look_at_port(adapter, lacks, bytes);

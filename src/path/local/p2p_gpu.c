@@ -66,8 +66,8 @@ weft_status p2p_gpu_address(struct remote at, char **address)
 }
 
 /* Between a peer's memory and own memory. */
-static weft_status copy(struct remote at, void *dst, const void *src, size_t bytes,
-                        enum gpu_manner manner)
+static weft_status copy_peer(struct remote at, void *dst, const void *src, size_t bytes,
+                             enum gpu_manner manner)
 {
     struct path_state *state = at.peer->state;
     int slot = at.segment == SEG_GPU ? state->gpu->slot_of[at.peer->pe] : -1;
@@ -87,7 +87,7 @@ weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nb
         return status;
     if (!nbi && gpu_place_of(state->gpu, src) == GPU_PLACE_PLAIN)
         return gpu_copy_plain(state->gpu, state->lane, dst, src, bytes);
-    return copy(to, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    return copy_peer(to, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 weft_status p2p_gpu_get(struct remote from, void *dst, size_t bytes, bool nbi)
@@ -98,11 +98,11 @@ weft_status p2p_gpu_get(struct remote from, void *dst, size_t bytes, bool nbi)
     weft_status status = p2p_gpu_address(from, &src);
     if (status)
         return status;
-    return copy(from, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    return copy_peer(from, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 /* One by one, for what kernels cannot access. */
-static weft_status strided_by_copies(struct remote at, char *local, bool put,
+static weft_status copy_strided_peer(struct remote at, char *local, bool put,
                                      const struct path_strides *s)
 {
     weft_status status = WEFT_OK;
@@ -120,7 +120,7 @@ weft_status p2p_gpu_strided(struct remote at, void *local, bool put, const struc
     if (mapped_strided(&at.peer->state->mapped, at, local, put, s))
         return WEFT_OK;
     if (at.segment != SEG_GPU || gpu_place_of(state->gpu, local) == GPU_PLACE_PLAIN)
-        return strided_by_copies(at, local, put, s);
+        return copy_strided_peer(at, local, put, s);
     weft_status status = p2p_gpu_address(at, &there);
     if (status)
         return status;
@@ -218,7 +218,7 @@ weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
         return status;
     bool plain = gpu_place_of(gpu, src) == GPU_PLACE_PLAIN, must_settle = !nbi && !plain;
     status = plain && !nbi ? gpu_copy_plain(gpu, state->lane, dst, src, bytes)
-                           : copy(to, dst, src, bytes, GPU_IN_ORDER);
+                           : copy_peer(to, dst, src, bytes, GPU_IN_ORDER);
     if (status)
         return status;
     if (signal.segment != SEG_GPU)

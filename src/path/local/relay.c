@@ -36,8 +36,8 @@ static weft_status locate(struct remote at, struct gpu **side, char **address)
 }
 
 /* Both sides are reached by the third GPU. */
-static weft_status copy(struct remote at, struct gpu *side, void *dst, const void *src,
-                        size_t bytes, enum gpu_manner manner)
+static weft_status copy_relayed(struct remote at, struct gpu *side, void *dst, const void *src,
+                                size_t bytes, enum gpu_manner manner)
 {
     struct path_state *state = at.peer->state;
     int slot = state->gpu->slot_of[at.peer->pe];
@@ -56,7 +56,7 @@ static weft_status relay_put(struct remote to, const void *src, size_t bytes, bo
         return gpu_relay_copy_around(side, lane, dst, src, bytes);
     if (!nbi && gpu_place_of(side, src) == GPU_PLACE_PLAIN)
         return gpu_copy_plain(side, lane, dst, src, bytes);
-    return copy(to, side, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    return copy_relayed(to, side, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 static weft_status relay_get(struct remote from, void *dst, size_t bytes, bool nbi)
@@ -69,12 +69,12 @@ static weft_status relay_get(struct remote from, void *dst, size_t bytes, bool n
         return status;
     if (!gpu_relay_reaches(side, dst))
         return gpu_relay_copy_around(side, lane, dst, src, bytes);
-    return copy(from, side, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    return copy_relayed(from, side, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 /* One by one, for what kernels of the third GPU cannot access. */
-static weft_status strided_by_copies(struct gpu *side, struct remote at, char *local, bool put,
-                                     const struct path_strides *s)
+static weft_status copy_strided_relayed(struct gpu *side, struct remote at, char *local, bool put,
+                                        const struct path_strides *s)
 {
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status;
@@ -92,7 +92,7 @@ static weft_status strided(struct remote at, char *local, bool put, const struct
     if (status)
         return status;
     if (gpu_place_of(side, local) == GPU_PLACE_PLAIN || !gpu_relay_reaches(side, local))
-        return strided_by_copies(side, at, local, put, s);
+        return copy_strided_relayed(side, at, local, put, s);
     ptrdiff_t remote_step = (ptrdiff_t)s->remote_step, local_step = (ptrdiff_t)s->local_step;
     unsigned lane = at.peer->state->lane;
     if (put)
@@ -174,7 +174,7 @@ static weft_status relay_put_signal(struct remote to, const void *src, size_t by
     else if (plain && !nbi)
         status = gpu_copy_plain(side, lane, dst, src, bytes);
     else
-        status = copy(to, side, dst, src, bytes, GPU_IN_ORDER);
+        status = copy_relayed(to, side, dst, src, bytes, GPU_IN_ORDER);
     if (!status)
         status = gpu_signal(side, lane, (uintptr_t)at, value, op);
     return !status && !nbi && reached && !plain ? gpu_lane_quiet(side, lane) : status;
