@@ -4,7 +4,7 @@
 #include "file/file.h"
 
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * so both make progress beside a kernel of the program that fills the GPU. A wait is a small kernel
  * on a stream of its own; while that one cannot be scheduled, the copy engine polls in its place.
  * Atomics need a kernel, and until it has run the operations behind it on its lane wait. */
-#include "gpu/lane.h"
+#include "gpu/stream.h"
 
 #include "base/clock.h"
 #include "base/compare.h"

@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "gpu/lane.h"
-#include "gpu/proof_cache.h"
+#include "gpu/stream.h"
+#include "gpu/test/cache.h"
 
 #include <sched.h>
 #include <stdio.h>

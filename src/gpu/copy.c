@@ -3,7 +3,7 @@
  * stores of the stream, not by a kernel: 8 bytes between two H200 are complete after 6.6 us, by a
  * kernel after 8.8 us; and a kernel of the program that fills the GPU does not hold them up. */
 #include "gpu/bounce.h"
-#include "gpu/lane.h"
+#include "gpu/stream.h"
 
 #include "base/status.h"
 

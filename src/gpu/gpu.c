@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the GPU side; which memory an address is. See gpu.h. */
 #include "gpu/bounce.h"
-#include "gpu/coll.h"
-#include "gpu/lane.h"
-#include "gpu/map.h"
-#include "gpu/relay.h"
-#include "gpu/stripe.h"
+#include "gpu/coll/coll.h"
+#include "gpu/map/map.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/multipath/stripe.h"
+#include "gpu/stream.h"
 
 #include "base/clock.h"
 #include "base/config.h"

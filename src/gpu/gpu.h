@@ -35,7 +35,7 @@ struct gpu_lane {
     uint64_t number;         /* of the last operation with an answer */
     pthread_mutex_t lock;    /* one operation with an answer at a time */
     struct epoch operations; /* begun, and known to be complete: the first ones of the stream */
-    _Atomic uint64_t queued; /* operations that are on the stream; see lane.h */
+    _Atomic uint64_t queued; /* operations that are on the stream; see stream.h */
 };
 
 /* The program's own memory, registered by weft_register(). */
@@ -68,13 +68,13 @@ struct gpu_around {
 };
 
 struct gpu {
-    struct gpu *main; /* of a third GPU, this PE's own (gpu/relay.h); else NULL */
+    struct gpu *main; /* of a third GPU, this PE's own (gpu/multipath/relay.h); else NULL */
     struct cuda cuda;
     struct boot *boot;
     struct gpu_device device;
     struct gpu_heap heap;
     struct gpu_module module;
-    struct gpu_coll *coll; /* NULL: no collective has asked for it (gpu/coll.h) */
+    struct gpu_coll *coll; /* NULL: no collective has asked for it (gpu/coll/coll.h) */
     struct heap *books;    /* the allocator of the GPU heap */
     struct gpu_lane lanes[GPU_LANES];
     int lane_count;
@@ -117,7 +117,7 @@ struct gpu {
     struct gpu *_Atomic *sides; /* [device.visible] of heap.relays[], NULL = not used */
     struct gpu_links *links;    /* what joins the visible GPUs; NULL: nobody has needed to know */
     struct gpu_stripes
-        *stripes; /* [local PEs] ways of large copies; NULL: always one (gpu/stripe.h) */
+        *stripes; /* [local PEs] ways of large copies; NULL: always one (gpu/multipath/stripe.h) */
     void (*stripes_told)(void *to, int pe); /* something new is known of the ways to that PE */
     void *stripes_told_to;
     /* Of a third GPU. */
@@ -294,7 +294,8 @@ weft_status gpu_signal(struct gpu *gpu, unsigned lane, CUdeviceptr signal, uint6
                        weft_signal_op op);
 
 /* Reads an aligned value of 2, 4 or 8 bytes of the heap's own part without asking the GPU, in about
- * a microsecond, behind no work of any stream. False: it is not mapped for the CPU (gpu/map.h). */
+ * a microsecond, behind no work of any stream. False: it is not mapped for the CPU (gpu/map/map.h).
+ */
 bool gpu_peek(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value);
 
 /* Waits about slice_ns for device memory to compare true; *met says whether that was seen, *seen

@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/agree.h"
-#include "gpu/holders.h"
-#include "gpu/map.h"
-#include "gpu/relay.h"
+#include "gpu/map/map.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/users.h"
 
 #include <fcntl.h>
 #include <stdio.h>

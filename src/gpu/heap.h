@@ -24,7 +24,7 @@ struct gpu_identity {
     uint64_t granularity; /* of chunks */
     uint64_t total_bytes;
     int32_t major, minor;
-    uint64_t mark; /* of this job: what is found in its memory by other ways (gpu/map.h) */
+    uint64_t mark; /* of this job: what is found in its memory by other ways (gpu/map/map.h) */
 };
 
 /* One local PE's part as seen from this PE. */
@@ -39,7 +39,7 @@ struct gpu_window {
         stripes; /* bit per heap->relays[]: its chunks are open to those too (stripe.h) */
 };
 
-/* For which peers a third GPU is looked for; see gpu/relay.h. */
+/* For which peers a third GPU is looked for; see gpu/multipath/relay.h. */
 enum gpu_relay_wish {
     GPU_RELAY_NEVER,
     GPU_RELAY_WHERE_NEEDED, /* this PE's GPU cannot access theirs, and NVLink leads there */
@@ -51,7 +51,7 @@ struct gpu_chunk {
     CUmemGenericAllocationHandle *handles; /* [local_npes], 0 = not held */
 };
 
-/* Memory of the program's own that is a part of every window; see gpu/adopt.h. */
+/* Memory of the program's own that is a part of every window; see gpu/register.h. */
 struct gpu_adopted {
     struct gpu_chunk chunk; /* whole allocations */
     size_t lead;            /* from their start to what the program named, equal at every PE */
@@ -112,8 +112,8 @@ static inline bool gpu_heap_holds(const struct gpu_heap *heap, int slot)
     return heap->windows[slot].mapped || heap->windows[slot].relay >= 0;
 }
 
-/* Parts of a chunk, as heap.c and adopt.c both need them; the device's context is current. Mapping
- * sets chunk->handles[slot], which unmapping releases. */
+/* Parts of a chunk, as heap.c and register.c both need them; the device's context is current.
+ * Mapping sets chunk->handles[slot], which unmapping releases. */
 weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk,
                          CUmemGenericAllocationHandle handle);
 void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk);

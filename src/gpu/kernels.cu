@@ -6,8 +6,8 @@
  * stands still. */
 #include <weft/device/simt.h>
 
-#include "kernel_record.h"
-#include "kernels.h"
+#include "gpu/kernel_record.h"
+#include "gpu/kernels.h"
 
 /* ------------------------------------------------------------------------------------ compare */
 

@@ -6,7 +6,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "boot/agree.h"
-#include "gpu/relay.h"
+#include "gpu/multipath/relay.h"
 
 #include <stdio.h>
 #include <stdlib.h>

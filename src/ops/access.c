@@ -3,7 +3,7 @@
 #include "ops/access.h"
 
 #include "base/compare.h"
-#include "gpu/adopt.h"
+#include "gpu/register.h"
 #include "job/waiter.h"
 
 #include <unistd.h>

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "gpu/wc.h"
+#include "gpu/map/wc.h"
 
 #include <linux/futex.h>
 #include <sched.h>

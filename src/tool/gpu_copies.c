@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 #include "job/job.h"
 
 #include <sched.h>

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "driver/rm.h"
-#include "gpu/wc.h"
+#include "gpu/map/wc.h"
 
 #include <stdio.h>
 #include <string.h>

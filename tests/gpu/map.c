@@ -6,7 +6,7 @@
 #include "gpu_test.h"
 #include "own_memory.h"
 
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath ops/alloc.c: the other PEs are what coll_exchange() says of them, and each
+/* What is beneath ops/setup/alloc.c: the other PEs are what coll_exchange() says of them, and each
  * call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
  * (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_ALLOC_H
@@ -9,11 +9,11 @@
 #include "tests/unit/ops_job.h"
 
 #include "memory/heap.h"
-#include "ops/coll.h"
+#include "ops/coll/coll.h"
 
 #include <stdio.h>
 
-/* What the PEs exchange, as ops/alloc.c has it. */
+/* What the PEs exchange, as ops/setup/alloc.c has it. */
 struct request {
     uint64_t operation, bytes, align, offset, kind;
 };

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "gpu/gpu.h"
-#include "gpu/map_way.h"
+#include "gpu/map/backend.h"
 
 #include <fcntl.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath ops/map.c, which only records: each call can fail. cmocka.h comes first. The
+/* What is beneath ops/rma/map.c, which only records: each call can fail. cmocka.h comes first. The
  * program is linked with --wrap of all of it (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_MAP_CALLS_H
 #define WEFT_TESTS_UNIT_MAP_CALLS_H
@@ -8,9 +8,9 @@
 #include "tests/unit/held_locks.h"
 #include "tests/unit/ops_job.h"
 
-#include "gpu/adopt.h"
 #include "gpu/bounce.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
+#include "gpu/register.h"
 
 #include <weft/map.h>
 

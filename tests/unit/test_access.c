@@ -11,7 +11,7 @@
 #include "tests/unit/held_locks.h"
 #include "tests/unit/ops_path.h"
 
-#include "gpu/adopt.h"
+#include "gpu/register.h"
 #include "job/waiter.h"
 #include "memory/heap.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "counted.h"
-#include "gpu/adopt.h"
+#include "gpu/register.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -14,8 +14,8 @@
 #include "base/thread.h"
 #include "counted.h"
 #include "gpu/bounce.h"
-#include "gpu/lane.h"
-#include "gpu/proof_cache.h"
+#include "gpu/stream.h"
+#include "gpu/test/cache.h"
 
 #include <errno.h>
 #include <sched.h>

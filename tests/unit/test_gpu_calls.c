@@ -11,9 +11,9 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "gpu/engines.h"
-#include "gpu/lane.h"
-#include "gpu/stripe_set.h"
+#include "gpu/coll/engines.h"
+#include "gpu/multipath/stripe_set.h"
+#include "gpu/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/holders.h"
+#include "gpu/users.h"
 
 #include <stdio.h>
 #include <stdlib.h>

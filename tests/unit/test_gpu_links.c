@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "driver/nvml.h"
-#include "gpu/links.h"
+#include "gpu/multipath/links.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "counted.h"
 #include "fake_map.h"
-#include "gpu/proof_cache.h"
+#include "gpu/test/cache.h"
 
 enum { EXTRA = 700 * MIB, AREA = TEST_AT + 5 * GPU_MAP_TEST_BYTES }; /* of PE 5, in each window */
 

@@ -12,7 +12,7 @@
 #include "boot/agree.h"
 #include "fake_cuda.h"
 #include "gpu/gpu.h"
-#include "gpu/proof_cache.h"
+#include "gpu/test/cache.h"
 
 #include <pthread.h>
 #include <stdio.h>

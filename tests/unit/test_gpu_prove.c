@@ -15,9 +15,9 @@
 #include "counted.h"
 #include "gpu/gpu.h"
 #include "gpu/kernels.h"
-#include "gpu/lane.h"
-#include "gpu/proof_cache.h"
-#include "gpu/relay.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/stream.h"
+#include "gpu/test/cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include "base/config.h"
 #include "boot/agree.h"
 #include "fake_cuda.h"
-#include "gpu/relay.h"
+#include "gpu/multipath/relay.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -13,8 +13,8 @@
 #include "base/status.h"
 #include "boot/agree.h"
 #include "fake_cuda.h"
-#include "gpu/relay.h"
-#include "gpu/stripe.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/multipath/stripe.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "gpu/lane.h"
-#include "gpu/stripe_set.h"
+#include "gpu/multipath/stripe_set.h"
+#include "gpu/stream.h"
 
 #include <stdio.h>
 #include <string.h>

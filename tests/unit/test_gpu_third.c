@@ -10,9 +10,9 @@
 
 #include "base/status.h"
 #include "counted.h"
-#include "gpu/lane.h"
-#include "gpu/links.h"
-#include "gpu/relay.h"
+#include "gpu/multipath/links.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
 
 #include "base/config.h"
 #include "gpu/gpu.h"
-#include "gpu/links.h"
-#include "gpu/stripe.h"
+#include "gpu/multipath/links.h"
+#include "gpu/multipath/stripe.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * (finding A7). The schedule is forced: while one quiet stands in its load-back, another one
  * begins, here from within it. */
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 #include "path/local/mapped.h"
 
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * where the local side lies, and the size, and that the bytes are right. The mappings are plain
  * memory here. */
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 #include "path/local/mapped.h"
 
 #include <linux/membarrier.h>

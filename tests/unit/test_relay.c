@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path relay: what is asked of the third GPU for each operation, and what is waited for, by the
  * place of the local side. No GPU is here: its calls are written down. */
-#include "gpu/relay.h"
-#include "gpu/stripe.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/multipath/stripe.h"
 #include "path/local/relay.h"
 
 #include "base/status.h"

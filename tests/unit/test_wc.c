@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores to and loads from memory as a write-combining mapping has it (gpu/wc.h): every byte that
- * was asked for, at every place of a line, and none beside it. */
+/* Stores to and loads from memory as a write-combining mapping has it (gpu/map/wc.h): every byte
+ * that was asked for, at every place of a line, and none beside it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/wc.h"
+#include "gpu/map/wc.h"
 
 #include <string.h>
 

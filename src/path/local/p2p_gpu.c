@@ -2,7 +2,7 @@
 /* Operations of the paths `self` and `p2p` that touch GPU memory on either side: the host asks its
  * GPU for copies between any two kinds of memory, atomics and signals. `remote` is a place in the
  * GPU heap or in a host segment of a PE of this node. */
-#include "gpu/stripe.h"
+#include "gpu/multipath/stripe.h"
 #include "path/local/mapped.h"
 #include "path/local/p2p.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path `relay`: GPU memory of a PE of this node that this PE's GPU cannot access, by a third GPU
  * that can access both: its copy engines and our kernels on it carry from one memory to the other,
- * over both links at once, and nothing is kept there (gpu/relay.h). Operations are those of path
- * p2p asked of another GPU; order and completion come from its lanes. */
-#include "gpu/relay.h"
-#include "gpu/stripe.h"
+ * over both links at once, and nothing is kept there (gpu/multipath/relay.h). Operations are those
+ * of path p2p asked of another GPU; order and completion come from its lanes. */
+#include "gpu/multipath/relay.h"
+#include "gpu/multipath/stripe.h"
 #include "path/local/relay.h"
 
 #include "base/status.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How near a NIC is to what a PE computes with: its GPU, or its CPUs. Read from sysfs, so that no
  * driver is opened for it and none of the command's libraries is needed; the classes and their
- * names are those of machine/routes.h. Knows nothing of libfabric. */
+ * names are those of machine/routes/routes.h. Knows nothing of libfabric. */
 #ifndef WEFT_PATH_NET_NEAR_H
 #define WEFT_PATH_NET_NEAR_H
 

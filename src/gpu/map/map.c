@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See map.h. */
+#include "gpu/gpu.h"
+#include "gpu/map/backend.h"
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/status.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    MAP_AUTO_CHOICE,
+    MAP_NONE_CHOICE = 4
+}; /* of WEFT_MAP; between them the ways in their order */
+
+/* ---------------------------------------------------------------------------------- addresses */
+
+char *map_reserve(size_t bytes)
+{
+    char *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+void map_reserved(char *at, size_t bytes)
+{
+    mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+bool gpu_map_place(const struct gpu *gpu, const void *address, int *slot, size_t *offset)
+{
+    size_t at = (uintptr_t)address - gpu->heap.reservation;
+    if (!gpu->heap.size || at >= gpu->heap.reserved_bytes)
+        return false;
+    *slot = gpu->boot->local_pe;
+    *offset = at - (size_t)*slot * gpu->heap.size;
+    if (*offset < gpu->heap.size) /* the own one, as a rule: without a division */
+        return true;
+    *slot = (int)(at / gpu->heap.size);
+    *offset = at % gpu->heap.size;
+    return true;
+}
+
+char *gpu_map_test_area(const struct gpu_map *map, int slot)
+{
+    const struct gpu *gpu = map->gpu;
+    return map->windows[slot].base + gpu->map_test_offset +
+           (size_t)gpu->boot->pe * GPU_MAP_TEST_BYTES;
+}
+
+/* ------------------------------------------------------------------------------------- pieces */
+
+struct map_memory *map_memory_at(const struct gpu_map *map, int slot, size_t offset)
+{
+    struct map_memory *memory = map->memories;
+    while (memory && (memory->slot != slot || offset - memory->offset >= memory->bytes))
+        memory = memory->next;
+    return memory;
+}
+
+static void mark(struct gpu_map_window *window, const struct gpu_map *map, size_t offset,
+                 size_t bytes, unsigned char ready)
+{
+    size_t end = (offset + bytes - 1) >> map->shift;
+    /* Release: pairs with the look of whoever uses the mapping. */
+    for (size_t granule = offset >> map->shift; granule <= end; granule++)
+        atomic_store_explicit(&window->ready[granule], ready, memory_order_release);
+}
+
+weft_status map_some(struct gpu_map *map, struct map_memory *memory, size_t offset, size_t bytes,
+                     char *at, struct map_piece *piece)
+{
+    weft_status status = map->way->map(map, memory, offset, bytes, at, piece);
+    if (status == WEFT_ERR_NO_MEMORY && map_own_trim(map, 0))
+        status = map->way->map(map, memory, offset, bytes, at, piece);
+    return status;
+}
+
+/* The part of one pane that lies in one allocation and holds `offset`. The lock is held. */
+static weft_status map_pane(struct gpu_map *map, int slot, size_t offset, size_t *end)
+{
+    struct gpu_map_window *window = &map->windows[slot];
+    struct map_memory *memory = map_memory_at(map, slot, offset);
+    if (!memory)
+        return base_fail(WEFT_ERR_UNSUPPORTED, "no memory of PE %d is known at offset %zu",
+                         map->gpu->boot->local_pes[slot], offset);
+    size_t start = offset / GPU_PANE_BYTES * GPU_PANE_BYTES, stop = start + GPU_PANE_BYTES;
+    if (start < memory->offset)
+        start = memory->offset;
+    if (stop > memory->offset + memory->bytes)
+        stop = memory->offset + memory->bytes;
+    struct map_piece *piece = calloc(1, sizeof *piece);
+    if (!piece)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a mapping");
+    weft_status status =
+        map_some(map, memory, start - memory->offset, stop - start, window->base + start, piece);
+    if (status == WEFT_ERR_NO_MEMORY && !atomic_load(&window->tested)) {
+        /* For the test, and for settling, the least will do. */
+        start = offset >> map->shift << map->shift;
+        stop = start + ((size_t)1 << map->shift);
+        status = map_some(map, memory, start - memory->offset, stop - start, window->base + start,
+                          piece);
+    }
+    if (status) {
+        free(piece);
+        return status;
+    }
+    piece->memory = memory;
+    piece->next = map->pieces;
+    map->pieces = piece;
+    mark(window, map, start, stop - start, 1);
+    *end = stop;
+    return WEFT_OK;
+}
+
+static weft_status map_range(struct gpu_map *map, int slot, size_t offset, size_t bytes)
+{
+    struct gpu_map_window *window = &map->windows[slot];
+    weft_status status = WEFT_OK;
+    for (size_t at = offset; at < offset + bytes && !status;) {
+        if (atomic_load_explicit(&window->ready[at >> map->shift], memory_order_relaxed))
+            at = ((at >> map->shift) + 1) << map->shift;
+        else
+            status = map_pane(map, slot, at, &at);
+    }
+    return status;
+}
+
+static weft_status prepare_window(struct gpu_map *map, int slot)
+{
+    struct gpu_map_window *window = &map->windows[slot];
+    size_t bytes = map->gpu->heap.size;
+    if (window->base)
+        return WEFT_OK;
+    /* All allocations are multiples of it, and so is where they lie. */
+    map->shift = (unsigned)__builtin_ctzll(map->gpu->heap.granularity);
+    window->ready = calloc((bytes >> map->shift) + 1, sizeof *window->ready);
+    window->base = window->ready ? map_reserve(bytes) : NULL;
+    return window->base ? WEFT_OK
+                        : base_fail(WEFT_ERR_NO_MEMORY,
+                                    "no %zu MiB of the CPU's addresses for a window", bytes >> 20);
+}
+
+/* Maps the library's own part of the window and sees what arrives. */
+static weft_status try_window(struct gpu_map *map, int slot)
+{
+    weft_status status = prepare_window(map, slot);
+    if (!status)
+        status = map_range(map, slot, map->gpu->map_test_offset,
+                           GPU_MAP_TEST_BYTES * (size_t)map->gpu->boot->npes);
+    return status ? status : map_test(map, slot);
+}
+
+static void refuse(struct gpu_map *map, int slot)
+{
+    struct gpu_map_window *window = &map->windows[slot];
+    snprintf(window->why, sizeof window->why, "%s", base_last_error());
+    atomic_store(&window->refused, true);
+    log_info("GPU memory of PE %d is not mapped into the CPU's addresses: %s",
+             map->gpu->boot->local_pes[slot], window->why);
+}
+
+/* A range that cannot be mapped is no reason to give up the window: BAR1 may be full. */
+bool gpu_map_more(struct gpu_map *map, int slot, size_t offset, size_t bytes)
+{
+    struct gpu_map_window *window = &map->windows[slot];
+    if (atomic_load_explicit(&window->refused, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&map->lock);
+    weft_status status = WEFT_OK;
+    if (!atomic_load_explicit(&window->tested, memory_order_relaxed)) {
+        status = try_window(map, slot);
+        if (status)
+            refuse(map, slot);
+        else
+            atomic_store_explicit(&window->tested, true, memory_order_release);
+    }
+    if (!status)
+        status = map_range(map, slot, offset, bytes);
+    if (status == WEFT_ERR_NO_MEMORY && !atomic_exchange(&map->scarce, true))
+        log_info("not all GPU memory that is used has room in the CPU's addresses: %s",
+                 base_last_error());
+    pthread_mutex_unlock(&map->lock);
+    return !status;
+}
+
+bool gpu_peek(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value)
+{
+    int slot;
+    size_t offset;
+    if (!gpu_map_works(gpu->heap.map) || !gpu_map_place(gpu, (void *)(uintptr_t)at, &slot, &offset))
+        return false;
+    *value = 0;
+    return gpu_map_load(gpu->heap.map, slot, offset, value, width);
+}
+
+/* ------------------------------------------------------------------------- what the heap tells */
+
+static void learn(struct gpu_map *map, struct map_memory *memory, int fd)
+{
+    const struct map_way *way = map->way;
+    if (way && way->learn && way->learn(map, memory, fd))
+        log_debug("memory of PE %d: %s", map->gpu->boot->local_pes[memory->slot],
+                  base_last_error());
+}
+
+static void close_offer(struct map_memory *memory)
+{
+    if (memory->offer >= 0)
+        close(memory->offer);
+    memory->offer = -1;
+}
+
+/* What came before the way was chosen: by no other way is anything taken. */
+static void take_offers(struct gpu_map *map)
+{
+    for (struct map_memory *memory = map->memories; memory; memory = memory->next) {
+        if (memory->offer >= 0)
+            learn(map, memory, memory->offer);
+        close_offer(memory);
+    }
+}
+
+void gpu_map_learn(struct gpu_map *map, int slot, const struct gpu_chunk *chunk, int fd)
+{
+    if (!map)
+        return;
+    struct map_memory *memory = calloc(1, sizeof *memory);
+    if (!memory)
+        return;
+    const struct gpu_window *window = &map->gpu->heap.windows[slot];
+    *memory = (struct map_memory){.slot = slot,
+                                  .offset = chunk->offset,
+                                  .bytes = chunk->bytes,
+                                  .bus_id = window->gpu.bus_id,
+                                  .address = window->base + chunk->offset,
+                                  .handle = fd < 0 ? chunk->handles[slot] : 0,
+                                  .dmabuf = -1,
+                                  .offer = -1};
+    pthread_mutex_lock(&map->lock);
+    if (fd >= 0 && !map->started) /* the first chunks come before the way is chosen */
+        memory->offer = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    else if (fd >= 0)
+        learn(map, memory, fd);
+    memory->next = map->memories;
+    map->memories = memory;
+    pthread_mutex_unlock(&map->lock);
+}
+
+static void unmap_piece(struct gpu_map *map, struct map_piece *piece)
+{
+    map->way->unmap(map, piece);
+    free(piece);
+}
+
+static void drop_pieces(struct gpu_map *map, const struct map_memory *memory)
+{
+    for (struct map_piece **at = &map->pieces; *at;) {
+        struct map_piece *piece = *at;
+        if (piece->memory != memory) {
+            at = &piece->next;
+            continue;
+        }
+        struct gpu_map_window *window = &map->windows[memory->slot];
+        mark(window, map, (size_t)(piece->at - window->base), piece->bytes, 0);
+        *at = piece->next;
+        unmap_piece(map, piece);
+    }
+}
+
+static void drop_memory(struct gpu_map *map, struct map_memory *memory)
+{
+    map_rove_forget(map, memory);
+    drop_pieces(map, memory);
+    map_way_dmabuf.forget(map, memory);
+    map_way_rm.forget(map, memory);
+    close_offer(memory);
+    free(memory);
+}
+
+void gpu_map_forget(struct gpu_map *map, int slot, const struct gpu_chunk *chunk)
+{
+    if (!map)
+        return;
+    pthread_mutex_lock(&map->lock);
+    struct map_memory **at = &map->memories, *found;
+    while (*at && ((*at)->slot != slot || (*at)->offset != chunk->offset))
+        at = &(*at)->next;
+    found = *at;
+    if (found) {
+        *at = found->next;
+        drop_memory(map, found);
+    }
+    pthread_mutex_unlock(&map->lock);
+}
+
+/* ------------------------------------------------------------------------------ choosing a way */
+
+static void note_refusal(struct gpu_map *map, const struct map_way *way)
+{
+    size_t used = strlen(map->why);
+    snprintf(map->why + used, sizeof map->why - used, "%s%s: %s", used ? "; " : "", way->what,
+             base_last_error());
+}
+
+/* What a way that failed its test has left. */
+static void take_back(struct gpu_map *map)
+{
+    for (struct map_memory *memory = map->memories; memory; memory = memory->next)
+        drop_pieces(map, memory);
+    if (map->way->close)
+        map->way->close(map);
+    map->way = NULL;
+}
+
+const char *gpu_map_way_text(const struct gpu_map *map)
+{
+    return map->way ? map->way->what : "";
+}
+
+void gpu_map_start(struct gpu *gpu)
+{
+    static const struct map_way *const ways[] = {&map_way_dmabuf, &map_way_rm, &map_way_gdr};
+    struct gpu_map *map = gpu->heap.map;
+    int wanted = config_choice(CONFIG_MAP);
+    int me = gpu->boot->local_pe;
+    if (!map)
+        return;
+    pthread_mutex_lock(&map->lock);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0] && !map->way; i++) {
+        if (wanted != MAP_AUTO_CHOICE && wanted != (int)i + 1)
+            continue;
+        map->way = ways[i];
+        if (!try_window(map, me))
+            break;
+        note_refusal(map, ways[i]);
+        take_back(map);
+    }
+    if (map->way)
+        atomic_store_explicit(&map->windows[me].tested, true, memory_order_release);
+    map->started = true;
+    take_offers(map);
+    pthread_mutex_unlock(&map->lock);
+    log_info("GPU memory in the CPU's addresses: %s", map->way ? map->way->what : map->why);
+}
+
+/* ------------------------------------------------------------------------------------ life time */
+
+weft_status gpu_map_create(struct gpu *gpu)
+{
+    if (config_choice(CONFIG_MAP) == MAP_NONE_CHOICE)
+        return WEFT_OK;
+    struct gpu_map *map = calloc(1, sizeof *map);
+    struct gpu_map_window *windows = calloc((size_t)gpu->boot->local_npes, sizeof *windows);
+    if (!map || !windows) {
+        free(map);
+        free(windows);
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for mappings of GPU memory");
+    }
+    map->gpu = gpu;
+    map->windows = windows;
+    pthread_mutex_init(&map->lock, NULL);
+    pthread_mutex_init(&map->measuring, NULL);
+    gpu->heap.map = map;
+    return WEFT_OK;
+}
+
+void gpu_map_destroy(struct gpu *gpu)
+{
+    struct gpu_map *map = gpu->heap.map;
+    if (!map)
+        return;
+    while (map->memories) {
+        struct map_memory *first = map->memories;
+        map->memories = first->next;
+        drop_memory(map, first);
+    }
+    map_rove_end(map);
+    map_own_trim(map, 0);
+    for (int slot = 0; slot < gpu->boot->local_npes; slot++) {
+        if (map->windows[slot].base)
+            munmap(map->windows[slot].base, gpu->heap.size);
+        free((void *)map->windows[slot].ready);
+    }
+    if (map->way && map->way->close)
+        map->way->close(map);
+    rm_close(map->rm);
+    pthread_mutex_destroy(&map->lock);
+    pthread_mutex_destroy(&map->measuring);
+    free(map->windows);
+    free(map);
+    gpu->heap.map = NULL;
+}
+
+void gpu_map_forget_all(struct gpu_map *map)
+{
+    if (!map)
+        return;
+    rm_abandon(map->rm);
+    map->way = NULL;
+}

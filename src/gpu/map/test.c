@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a mapping is what it is said to be, seen by the copy engine at the other end of it, and
+ * up to which sizes it is the quicker way. See map.h, backend.h. */
+#include "gpu/gpu.h"
+#include "gpu/map/backend.h"
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "gpu/test/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------- the test */
+
+enum { MARK_WORDS = 8 };
+
+/* Never the same twice, so that what an earlier test left is not taken for an answer. */
+static void fill(unsigned char *data, size_t bytes)
+{
+    static _Atomic uint64_t turn;
+    uint64_t state = clock_now_ns() + (atomic_fetch_add(&turn, 1) << 32);
+    for (size_t i = 0; i < bytes; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        data[i] = (unsigned char)(state >> 56);
+    }
+}
+
+static weft_status differ(const char *way, const unsigned char *is, const unsigned char *should,
+                          size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (is[i] != should[i])
+            return base_fail(WEFT_ERR_PATH, "%zu bytes %s: byte %zu is %#x and should be %#x",
+                             bytes, way, i, is[i], should[i]);
+    return WEFT_OK;
+}
+
+weft_status map_test_store(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t bytes)
+{
+    unsigned char sent[GPU_MAP_TEST_BYTES], came[GPU_MAP_TEST_BYTES];
+    fill(sent, bytes);
+    memset(came, 0, bytes);
+    wc_store(mapped, sent, bytes);
+    wc_settle(mapped);
+    weft_status status = gpu_copy(gpu, 0, came, (void *)(uintptr_t)device, bytes, GPU_DONE);
+    return status ? status : differ("stored by the CPU and read by the GPU", came, sent, bytes);
+}
+
+weft_status map_test_load(struct gpu *gpu, const char *mapped, CUdeviceptr device, size_t bytes)
+{
+    unsigned char sent[GPU_MAP_TEST_BYTES], came[GPU_MAP_TEST_BYTES];
+    fill(sent, bytes);
+    memset(came, 0, bytes);
+    weft_status status = gpu_copy(gpu, 0, (void *)(uintptr_t)device, sent, bytes, GPU_DONE);
+    if (status)
+        return status;
+    wc_load(came, mapped, bytes);
+    return differ("written by the GPU and loaded by the CPU", came, sent, bytes);
+}
+
+/* `bytes` at `lead` of the test area: in by the CPU and out by the copy engine, and the other
+ * way. */
+static weft_status try_size(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t lead,
+                            size_t bytes)
+{
+    weft_status status = map_test_store(gpu, mapped + lead, device + lead, bytes);
+    return status ? status : map_test_load(gpu, mapped + lead, device + lead, bytes);
+}
+
+/* What local PE `owner` leaves in its memory for PE `reader`. */
+static void make_mark(const struct gpu *gpu, int owner, int reader, uint64_t mark[MARK_WORDS])
+{
+    uint64_t state = gpu->heap.windows[owner].gpu.mark + (uint64_t)reader * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < MARK_WORDS; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        mark[i] = state ^ state >> 29;
+    }
+}
+
+CUresult gpu_map_leave_marks(struct gpu *gpu, CUstream stream)
+{
+    const struct boot *boot = gpu->boot;
+    CUresult result = CUDA_SUCCESS;
+    for (int slot = 0; gpu->heap.map && slot < boot->local_npes && !result; slot++) {
+        uint64_t mark[MARK_WORDS];
+        int reader = boot->local_pes[slot];
+        make_mark(gpu, boot->local_pe, reader, mark);
+        CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + gpu->map_test_offset +
+                         (size_t)reader * GPU_MAP_TEST_BYTES;
+        result = gpu->cuda.MemcpyAsync(at, (uintptr_t)mark, sizeof mark, stream);
+        if (!result)
+            result = gpu->cuda.StreamSynchronize(stream);
+    }
+    return result;
+}
+
+/* Memory that no GPU of this PE reaches: what its owner has left there is found, and what is stored
+ * is there. That stores arrive was seen by the same way in this PE's own memory. */
+static weft_status test_by_marks(struct gpu_map *map, int slot)
+{
+    uint64_t wanted[MARK_WORDS], found[MARK_WORDS];
+    char *at = gpu_map_test_area(map, slot);
+    make_mark(map->gpu, slot, map->gpu->boot->pe, wanted);
+    wc_load(found, at, sizeof found);
+    if (memcmp(found, wanted, sizeof found) != 0)
+        return base_fail(WEFT_ERR_PATH,
+                         "what PE %d has left in its memory is not in what is mapped of it",
+                         map->gpu->boot->local_pes[slot]);
+    fill((unsigned char *)wanted, sizeof wanted);
+    wc_store(at, wanted, sizeof wanted);
+    wc_settle(at);
+    wc_load(found, at, sizeof found);
+    return memcmp(found, wanted, sizeof found) != 0
+               ? base_fail(WEFT_ERR_PATH, "what was stored into memory of PE %d is not there",
+                           map->gpu->boot->local_pes[slot])
+               : WEFT_OK;
+}
+
+weft_status map_test(struct gpu_map *map, int slot)
+{
+    static const struct {
+        unsigned short lead, bytes;
+    } sizes[] = {{0, 8}, {1, 1}, {12, 4}, {3, 200}, {64, 64}, {77, 1001}, {0, GPU_MAP_TEST_BYTES}};
+    struct gpu *gpu = map->gpu;
+    CUdeviceptr device =
+        gpu_address(gpu, slot, gpu->map_test_offset + (size_t)gpu->boot->pe * GPU_MAP_TEST_BYTES);
+    if (!device)
+        return test_by_marks(map, slot);
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !status; i++)
+        status = try_size(gpu, gpu_map_test_area(map, slot), device, sizes[i].lead, sizes[i].bytes);
+    return status;
+}
+
+/* ----------------------------------------------------------------------------- up to which size */
+
+enum { PROVE_ALWAYS_CHOICE = 0 }; /* of WEFT_PROVE */
+enum { SMALLEST = 512, LARGEST = GPU_MAP_MOST, TRIES = 11, WARM_BYTES = 64 << 10, WARM_TRIES = 40 };
+
+struct trial {
+    struct gpu *gpu;
+    char *mapped, *host;
+    void *device;
+    size_t bytes;
+};
+
+static void store_mapped(struct trial *t)
+{
+    wc_store(t->mapped, t->host, t->bytes);
+    wc_settle(t->mapped);
+}
+
+static void load_mapped(struct trial *t)
+{
+    wc_load(t->host, t->mapped, t->bytes);
+}
+
+static void store_engine(struct trial *t)
+{
+    gpu_copy(t->gpu, 0, t->device, t->host, t->bytes, GPU_DONE);
+}
+
+static void load_engine(struct trial *t)
+{
+    gpu_copy(t->gpu, 0, t->host, t->device, t->bytes, GPU_DONE);
+}
+
+/* The least of some tries: what disturbs makes them longer, never shorter. */
+static uint64_t least_ns(void (*copy)(struct trial *), struct trial *trial)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t begin = clock_now_ns();
+        copy(trial);
+        uint64_t ns = clock_now_ns() - begin;
+        least = ns < least ? ns : least;
+    }
+    return least;
+}
+
+/* The last size before the first at which the copy engine is quicker: the CPU's time grows with the
+ * size, the engine's hardly does. */
+static size_t last_quicker(void (*by_cpu)(struct trial *), void (*by_engine)(struct trial *),
+                           struct trial *trial)
+{
+    size_t last = 0;
+    trial->bytes = WARM_BYTES;
+    for (int i = 0; i < WARM_TRIES;
+         i++) /* the first copies of a process, and of an idle GPU, take several times as long */
+        by_engine(trial);
+    for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes *= 2) {
+        trial->bytes = bytes;
+        if (least_ns(by_cpu, trial) > least_ns(by_engine, trial))
+            return last;
+        last = bytes;
+    }
+    return last;
+}
+
+static void measure(struct gpu_map *map, void *plain, void *pinned, CUdeviceptr device,
+                    char *mapped)
+{
+    struct gpu_map_limits *limits = &map->limits;
+    struct trial trial = {
+        .gpu = map->gpu, .mapped = mapped, .device = (void *)(uintptr_t)device, .host = plain};
+    limits->store_plain = last_quicker(store_mapped, store_engine, &trial);
+    limits->load_plain = last_quicker(load_mapped, load_engine, &trial);
+    trial.host = pinned;
+    limits->store_pinned = pinned ? last_quicker(store_mapped, store_engine, &trial) : 0;
+    limits->load_pinned = pinned ? last_quicker(load_mapped, load_engine, &trial) : 0;
+    log_info(
+        "the CPU copies into GPU memory by itself up to %zu bytes (%zu from pinned memory), out "
+        "of it "
+        "up to %zu (%zu), by %s",
+        limits->store_plain, limits->store_pinned, limits->load_plain, limits->load_pinned,
+        wc_manner());
+}
+
+void gpu_map_extra_free(const struct gpu *gpu, struct gpu_map_extra *extra)
+{
+    gpu->cuda.MemUnmap(extra->at, extra->bytes);
+    gpu->cuda.MemRelease(extra->handle);
+    gpu->cuda.MemAddressFree(extra->at, extra->bytes);
+}
+
+static CUresult map_extra(const struct gpu *gpu, struct gpu_map_extra *extra)
+{
+    const struct cuda *cuda = &gpu->cuda;
+    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, gpu->device.device},
+                              CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUresult result = cuda->MemAddressReserve(&extra->at, extra->bytes, 0, 0, 0);
+    if (result)
+        return result;
+    result = cuda->MemMap(extra->at, extra->bytes, 0, extra->handle, 0);
+    if (result) {
+        cuda->MemAddressFree(extra->at, extra->bytes);
+        return result;
+    }
+    result = cuda->MemSetAccess(extra->at, extra->bytes, &access, 1);
+    if (result) {
+        cuda->MemUnmap(extra->at, extra->bytes);
+        cuda->MemAddressFree(extra->at, extra->bytes);
+    }
+    return result;
+}
+
+weft_status gpu_map_extra_make(const struct gpu *gpu, size_t bytes, struct gpu_map_extra *extra)
+{
+    CUmemAllocationProp properties = gpu_heap_properties(&gpu->device);
+    size_t unit = gpu->heap.granularity;
+    extra->bytes = (bytes + unit - 1) / unit * unit;
+    CUresult result = gpu->cuda.MemCreate(&extra->handle, extra->bytes, &properties, 0);
+    if (!result) {
+        result = map_extra(gpu, extra);
+        if (result)
+            gpu->cuda.MemRelease(extra->handle);
+    }
+    return result ? cuda_fail(&gpu->cuda, result, "%zu bytes to measure with", bytes) : WEFT_OK;
+}
+
+static weft_status measure_with(struct gpu_map *map, void *plain, void *pinned)
+{
+    struct gpu *gpu = map->gpu;
+    struct gpu_map_user user = {0};
+    struct gpu_map_extra extra;
+    weft_status status = gpu_map_extra_make(gpu, LARGEST, &extra);
+    if (status)
+        return status;
+    status = gpu_map_own(map, (void *)(uintptr_t)extra.at, LARGEST, &user);
+    if (!status) {
+        measure(map, plain, pinned, extra.at, user.at);
+        gpu_map_own_end(map, &user);
+        gpu_map_own_forget(map, (void *)(uintptr_t)extra.at, extra.bytes);
+    }
+    gpu_map_extra_free(gpu, &extra);
+    return status;
+}
+
+static weft_status measure_now(struct gpu_map *map)
+{
+    struct gpu *gpu = map->gpu;
+    void *plain = malloc(LARGEST), *pinned = NULL;
+    weft_status status = plain ? gpu_enter(&gpu->device)
+                               : base_fail(WEFT_ERR_NO_MEMORY, "no private memory to measure with");
+    if (status) {
+        free(plain);
+        return status;
+    }
+    memset(plain, 1, LARGEST); /* pages that are there */
+    if (gpu->cuda.MemHostAlloc(&pinned, LARGEST, CU_MEMHOSTALLOC_PORTABLE))
+        pinned = NULL;
+    status = measure_with(map, plain, pinned);
+    if (pinned)
+        gpu->cuda.MemFreeHost(pinned);
+    gpu_leave(&gpu->device);
+    free(plain);
+    return status;
+}
+
+/* Where it cannot be measured, these hold on an H200 over PCIe 5. */
+static const struct gpu_map_limits usual = {.store_plain = 64 << 10,
+                                            .store_pinned = 64 << 10,
+                                            .load_plain = 4 << 10,
+                                            .load_pinned = 4 << 10};
+
+/* Once for each start of the machine, unless WEFT_PROVE wants nothing of earlier jobs believed. */
+static void find_limits(struct gpu_map *map)
+{
+    const struct gpu *gpu = map->gpu;
+    struct gpu_map_limits *l = &map->limits;
+    size_t known[4];
+    int driver = gpu->cuda.driver_version;
+    if (config_choice(CONFIG_PROVE) != PROVE_ALWAYS_CHOICE &&
+        proof_cache_numbers("gpu-copies", &gpu->device.uuid, driver, known, 4)) {
+        *l = (struct gpu_map_limits){known[0], known[1], known[2], known[3]};
+        return;
+    }
+    if (measure_now(map)) {
+        log_info("copies by the CPU have not been measured: %s", base_last_error());
+        *l = usual;
+        return;
+    }
+    proof_cache_keep_numbers(
+        "gpu-copies", &gpu->device.uuid, driver,
+        (size_t[4]){l->store_plain, l->store_pinned, l->load_plain, l->load_pinned}, 4);
+}
+
+const struct gpu_map_limits *gpu_map_limits(struct gpu_map *map)
+{
+    if (atomic_load_explicit(&map->measured, memory_order_acquire))
+        return &map->limits;
+    pthread_mutex_lock(&map->measuring);
+    if (!atomic_load_explicit(&map->measured, memory_order_relaxed)) {
+        find_limits(map);
+        /* Release: pairs with the look above. */
+        atomic_store_explicit(&map->measured, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&map->measuring);
+    return &map->limits;
+}
+
+/* The driver is asked what the memory is only where that decides. */
+bool gpu_map_pays_by_size(struct gpu_map *map, const void *host, size_t bytes, bool in)
+{
+    const struct gpu_map_limits *limits = gpu_map_limits(map);
+    size_t plain = in ? limits->store_plain : limits->load_plain;
+    size_t pinned = in ? limits->store_pinned : limits->load_pinned;
+    if ((bytes <= plain) == (bytes <= pinned))
+        return bytes <= plain;
+    return bytes <= (gpu_place_of(map->gpu, host) == GPU_PLACE_PLAIN ? plain : pinned);
+}
