@@ -28,7 +28,7 @@ enum net_reach {
 };
 
 /* One way that libfabric offers. */
-struct net_offer {
+struct net_provider_entry {
     char provider[64];  /* "tcp;ofi_rxm" */
     char interface[64]; /* "eth0", "mlx5_0" */
     char network[64];   /* "192.0.2.0/24"; "" = the provider does not tell */
@@ -41,7 +41,7 @@ struct net_offer {
 };
 
 /* What was asked for. "" = anything. */
-struct net_wish {
+struct net_config {
     const char *provider, *interface; /* interface: one, or several: "eth0,eth1" */
     bool nodes;                       /* some PEs are on other nodes */
 };
@@ -53,8 +53,8 @@ typedef uint64_t net_rows;
 /* The rows of which this PE has an offer that fits the wish. WEFT_ERR_CONFIG: the wish names a
  * provider or an interface that is not offered (the sentence lists those that are), or one that
  * lacks an ability (which). WEFT_ERR_UNSUPPORTED: nothing fits (why not, for each provider). */
-weft_status net_choose_rows(const struct net_offer *offers, size_t count,
-                            const struct net_wish *wish, net_rows *rows);
+weft_status net_choose_rows(const struct net_provider_entry *entries, size_t count,
+                            const struct net_config *config, net_rows *rows);
 
 /* The best offers of the lowest row in `common`, which all PEs have: numbers of at most `most`
  * offers, each of another interface, in the order of the wish or else in theirs; how many. None
@@ -62,14 +62,15 @@ weft_status net_choose_rows(const struct net_offer *offers, size_t count,
  * which reach other nodes where that is needed (the loopback interface where it is not), are of a
  * network in `networks` (those of other PEs), are not IP over InfiniBand; and, unless the wish
  * names interfaces, at least half as fast as the fastest. */
-int net_choose_offers(const struct net_offer *offers, size_t count, const struct net_wish *wish,
-                      net_rows common, uint64_t networks, int *taken, int most);
+int net_choose_entries(const struct net_provider_entry *entries, size_t count,
+                       const struct net_config *config, net_rows common, uint64_t networks,
+                       int *chosen, int most);
 
 /* A set of networks as bits, for comparing those of several PEs: few collide, and one that does
  * only makes an interface look more common than it is. */
-uint64_t net_choose_networks(const struct net_offer *offers, size_t count);
+uint64_t net_choose_networks(const struct net_provider_entry *entries, size_t count);
 
 /* "provider tcp;ofi_rxm on eth0 (192.0.2.0/24)", with a warning where it is IP over InfiniBand. */
-void net_offer_text(const struct net_offer *offer, char *text, size_t bytes);
+void net_entry_text(const struct net_provider_entry *entry, char *text, size_t bytes);
 
 #endif

@@ -6,30 +6,30 @@
 #include "path/net/net.h"
 
 /* A stretch of GPU memory that is registered as one, at its owner and as peers know it. */
-struct net_place {
+struct net_gpu_region {
     uint64_t start, end;            /* offsets in the windows */
     struct net_key keys[NET_RAILS]; /* by rail of the owner; known 0: that NIC does not reach it */
-    uint32_t dmabuf, flush;         /* registered so; writes are to be flushed */
-    char why[NET_WHY_BYTES];        /* it does not, or the owner's proof of nothing more */
+    uint32_t dmabuf, needs_flush;   /* registered so; writes are to be flushed */
+    char reason[NET_REASON_BYTES];  /* it does not, or the owner's proof of nothing more */
 };
 
 /* In place of `info`, which it takes: the same with FI_HMEM, where it is wanted and there. Else why
  * not. */
-struct fi_info *net_with_gpu(const struct fabric *lib, struct fi_info *info, char *why,
+struct fi_info *net_add_hmem(const struct fabric *lib, struct fi_info *info, char *why,
                              size_t bytes);
 
 /* Whether local GPU memory can be given to libfabric, and how, on each rail (NULL: not on that
  * one); *bytes is cut at the end of what is registered as one. */
-bool net_gpu_local(struct path_common *net, const void *local, size_t *bytes,
-                   void *descriptors[NET_RAILS]);
+bool net_get_gpu_descriptors(struct path_common *net, const void *local, size_t *bytes,
+                             void *descriptors[NET_RAILS]);
 
 /* Where a place in the GPU memory of a peer is, by rail of the peer, known 0: not within reach of
  * that NIC; *bytes is cut at the end of what is one. Asks at first, and waits. */
-weft_status net_gpu_place(struct path_state *state, struct net_peer *peer, size_t offset,
-                          size_t *bytes, struct net_key keys[NET_RAILS]);
+weft_status net_get_gpu_keys(struct path_state *state, struct net_peer *peer, size_t offset,
+                             size_t *bytes, struct net_key keys[NET_RAILS]);
 
 /* At the owner: what is told of a place of its own. */
-void net_own_place(struct path_common *net, size_t offset, struct net_place *place);
+void net_get_own_region(struct path_common *net, size_t offset, struct net_gpu_region *region);
 
 /* Before what a peer asks for that has written into GPU memory here, or a get into it is
  * complete. */
@@ -43,6 +43,6 @@ void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
 weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
                        size_t bytes);
 
-void net_free_places(struct path_common *net);
+void net_free_regions(struct path_common *net);
 
 #endif

@@ -14,15 +14,15 @@
 
 enum { PATH_BYTES = 512, GPUS_MOST = 64, ADDRESS_BYTES = 16, NUMAS_MOST = 64 };
 
-const char *net_near_name(enum net_near near)
+const char *net_distance_name(enum net_distance distance)
 {
     static const char *const names[] = {"PIX", "PXB", "PHB", "NODE", "SYS", "?"};
-    return names[near];
+    return names[distance];
 }
 
 /* -------------------------------------------------------------------------------- pure distance */
 
-static int links_in(const char *chain)
+static int count_links(const char *chain)
 {
     int n = 0;
     for (; *chain; chain++)
@@ -31,7 +31,7 @@ static int links_in(const char *chain)
 }
 
 /* Length of the part that both chains begin with, in whole links. */
-static size_t common_part(const char *a, const char *b)
+static size_t common_prefix(const char *a, const char *b)
 {
     size_t end = 0, i = 0;
     for (; a[i] && a[i] == b[i]; i++)
@@ -43,29 +43,31 @@ static size_t common_part(const char *a, const char *b)
 }
 
 /* A switch is an upstream port with downstream ports: two links above a device below it. */
-static enum net_near between(const struct net_place *a, const struct net_place *b)
+static enum net_distance compare_chains(const struct net_device_location *a,
+                                        const struct net_device_location *b)
 {
     enum { BELOW_ONE_SWITCH = 2 };
-    size_t common = common_part(a->chain, b->chain);
+    size_t common = common_prefix(a->chain, b->chain);
     if (common && memchr(a->chain, '/', common)) {
-        int below_a = links_in(a->chain + common), below_b = links_in(b->chain + common);
-        return below_a <= BELOW_ONE_SWITCH && below_b <= BELOW_ONE_SWITCH ? NET_NEAR_PIX
-                                                                          : NET_NEAR_PXB;
+        int below_a = count_links(a->chain + common), below_b = count_links(b->chain + common);
+        return below_a <= BELOW_ONE_SWITCH && below_b <= BELOW_ONE_SWITCH ? NET_DISTANCE_PIX
+                                                                          : NET_DISTANCE_PXB;
     }
     if (common)
-        return NET_NEAR_PHB;
+        return NET_DISTANCE_PHB;
     if (a->numa < 0 || b->numa < 0)
-        return NET_NEAR_UNKNOWN;
-    return a->numa == b->numa ? NET_NEAR_NODE : NET_NEAR_SYS;
+        return NET_DISTANCE_UNKNOWN;
+    return a->numa == b->numa ? NET_DISTANCE_NODE : NET_DISTANCE_SYS;
 }
 
-enum net_near net_near(const struct net_spot *spot, const struct net_place *nic)
+enum net_distance net_find_distance(const struct net_pe_location *location,
+                                    const struct net_device_location *nic)
 {
-    if (spot->gpu)
-        return between(&spot->device, nic);
-    if (nic->numa < 0 || nic->numa >= NUMAS_MOST || !spot->numas)
-        return NET_NEAR_UNKNOWN;
-    return spot->numas >> nic->numa & 1 ? NET_NEAR_NODE : NET_NEAR_SYS;
+    if (location->gpu)
+        return compare_chains(&location->device, nic);
+    if (nic->numa < 0 || nic->numa >= NUMAS_MOST || !location->numas)
+        return NET_DISTANCE_UNKNOWN;
+    return location->numas >> nic->numa & 1 ? NET_DISTANCE_NODE : NET_DISTANCE_SYS;
 }
 
 /* ---------------------------------------------------------------------------------------- sysfs */
@@ -85,13 +87,13 @@ static bool read_line(char *line, size_t bytes, const char *root, const char *fo
     return read;
 }
 
-static bool read_number(long *number, const char *root, const char *folder, const char *name,
+static bool read_number(long *index, const char *root, const char *folder, const char *name,
                         const char *file)
 {
     char line[32];
     if (!read_line(line, sizeof line, root, folder, name, file))
         return false;
-    *number = strtol(line, NULL, 10);
+    *index = strtol(line, NULL, 10);
     return true;
 }
 
@@ -124,8 +126,8 @@ static const char *find_chain(const char *real, size_t *length, const char **add
     return *address ? root + 1 : NULL;
 }
 
-static bool place_of(const char *root, const char *folder, const char *name, const char *device,
-                     struct net_place *place)
+static bool locate_device(const char *root, const char *folder, const char *name,
+                          const char *device, struct net_device_location *location)
 {
     char path[PATH_BYTES], address_text[ADDRESS_BYTES];
     const char *address, *chain;
@@ -133,31 +135,32 @@ static bool place_of(const char *root, const char *folder, const char *name, con
     long numa;
     snprintf(path, sizeof path, "%s%s/%s%s", root, folder, name, device);
     char *real = realpath(path, NULL);
-    *place = (struct net_place){.numa = -1};
+    *location = (struct net_device_location){.numa = -1};
     chain = real ? find_chain(real, &length, &address) : NULL;
     if (chain) {
-        snprintf(place->chain, sizeof place->chain, "%.*s", (int)length, chain);
+        snprintf(location->chain, sizeof location->chain, "%.*s", (int)length, chain);
         snprintf(address_text, sizeof address_text, "%.*s", (int)strcspn(address, "/"), address);
         if (read_number(&numa, root, "/sys/bus/pci/devices", address_text, "numa_node") &&
             numa >= 0)
-            place->numa = (int)numa;
+            location->numa = (int)numa;
     }
     free(real);
     return chain != NULL;
 }
 
-bool net_place_of_pci(const char *root, const char *address, struct net_place *place)
+bool net_locate_pci(const char *root, const char *address, struct net_device_location *location)
 {
-    return place_of(root, "/sys/bus/pci/devices", address, "", place);
+    return locate_device(root, "/sys/bus/pci/devices", address, "", location);
 }
 
-bool net_place_of_interface(const char *root, const char *name, struct net_place *place)
+bool net_locate_interface(const char *root, const char *name, struct net_device_location *location)
 {
-    return !strchr(name, '/') && (place_of(root, "/sys/class/net", name, "/device", place) ||
-                                  place_of(root, "/sys/class/infiniband", name, "/device", place));
+    return !strchr(name, '/') &&
+           (locate_device(root, "/sys/class/net", name, "/device", location) ||
+            locate_device(root, "/sys/class/infiniband", name, "/device", location));
 }
 
-uint64_t net_speed_of(const char *root, const char *name)
+uint64_t net_get_speed(const char *root, const char *name)
 {
     long speed;
     return read_number(&speed, root, "/sys/class/net", name, "speed") && speed > 0 ? (uint64_t)speed
@@ -173,13 +176,13 @@ bool net_is_down(const char *root, const char *name)
 
 /* ----------------------------------------------------------------------------------------- GPUs */
 
-static int by_address(const void *a, const void *b)
+static int compare_addresses(const void *a, const void *b)
 {
     return strcmp(a, b);
 }
 
 /* Whether this process may open the GPU: a container has the files of its own ones only. */
-static bool is_allowed(const char *root, const char *address)
+static bool can_open_gpu(const char *root, const char *address)
 {
     char path[PATH_BYTES], line[128];
     unsigned minor;
@@ -205,10 +208,10 @@ static int list_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
         return 0;
     for (struct dirent *entry; n < GPUS_MOST && (entry = readdir(folder));)
         if (isxdigit((unsigned char)entry->d_name[0]) && strlen(entry->d_name) < ADDRESS_BYTES &&
-            is_allowed(root, entry->d_name))
+            can_open_gpu(root, entry->d_name))
             strcpy(gpus[n++], entry->d_name);
     closedir(folder);
-    qsort(gpus, (size_t)n, sizeof gpus[0], by_address);
+    qsort(gpus, (size_t)n, sizeof gpus[0], compare_addresses);
     return n;
 }
 
@@ -219,12 +222,12 @@ static int keep_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *
     int count = 0;
     for (const char *at = visible; *at && count < GPUS_MOST; at += *at == ',') {
         char *end;
-        long number = strtol(at, &end, 10);
+        long index = strtol(at, &end, 10);
         if (end == at || (*end && *end != ','))
             return 0;
-        if (number < 0 || number >= n)
+        if (index < 0 || index >= n)
             break; /* as the driver does it: the list ends there */
-        memcpy(kept[count++], gpus[number], ADDRESS_BYTES);
+        memcpy(kept[count++], gpus[index], ADDRESS_BYTES);
         at = end;
     }
     memcpy(gpus, kept, (size_t)count * ADDRESS_BYTES);
@@ -232,7 +235,7 @@ static int keep_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *
 }
 
 /* The word of a list that is this PE's turn: a number or an address. -1: neither. */
-static int wanted_gpu(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, int local_pe, const char *wanted)
+static int select_gpu(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, int local_pe, const char *wanted)
 {
     int words = 1;
     for (const char *c = wanted; *c; c++)
@@ -250,18 +253,18 @@ static int wanted_gpu(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, int local_pe, 
     return -1;
 }
 
-static bool find_gpu(const char *root, int local_pe, const char *wanted, const char *visible,
-                     struct net_spot *spot)
+static bool locate_gpu(const char *root, int local_pe, const char *wanted, const char *visible,
+                       struct net_pe_location *location)
 {
     char gpus[GPUS_MOST][ADDRESS_BYTES];
     int n = list_gpus(root, gpus);
     if (visible)
         n = keep_visible(gpus, n, visible);
-    int taken = n ? *wanted ? wanted_gpu(gpus, n, local_pe, wanted) : local_pe % n : -1;
-    if (taken < 0 || !net_place_of_pci(root, gpus[taken], &spot->device))
+    int taken = n ? *wanted ? select_gpu(gpus, n, local_pe, wanted) : local_pe % n : -1;
+    if (taken < 0 || !net_locate_pci(root, gpus[taken], &location->device))
         return false;
-    spot->gpu = true;
-    snprintf(spot->text, sizeof spot->text, "GPU %s", gpus[taken]);
+    location->gpu = true;
+    snprintf(location->text, sizeof location->text, "GPU %s", gpus[taken]);
     return true;
 }
 
@@ -275,12 +278,12 @@ static bool read_cpus(const char *root, int numa, cpu_set_t *cpus)
            cpus_parse(list, cpus);
 }
 
-bool net_cpus_at(const char *root, const struct net_place *place, cpu_set_t *cpus)
+bool net_cpus_at(const char *root, const struct net_device_location *location, cpu_set_t *cpus)
 {
-    return place->numa >= 0 && read_cpus(root, place->numa, cpus);
+    return location->numa >= 0 && read_cpus(root, location->numa, cpus);
 }
 
-static void find_numas(const char *root, const cpu_set_t *cpus, struct net_spot *spot)
+static void locate_cpus(const char *root, const cpu_set_t *cpus, struct net_pe_location *location)
 {
     int count = 0, last = 0;
     for (int numa = 0; numa < NUMAS_MOST; numa++) {
@@ -290,20 +293,20 @@ static void find_numas(const char *root, const cpu_set_t *cpus, struct net_spot 
         CPU_AND(&here, &here, cpus);
         if (!CPU_COUNT(&here))
             continue;
-        spot->numas |= (uint64_t)1 << numa;
+        location->numas |= (uint64_t)1 << numa;
         count++;
         last = numa;
     }
     if (count == 1)
-        snprintf(spot->text, sizeof spot->text, "the CPUs of NUMA node %d", last);
+        snprintf(location->text, sizeof location->text, "the CPUs of NUMA node %d", last);
     else
-        snprintf(spot->text, sizeof spot->text, "the CPUs of %d NUMA nodes", count);
+        snprintf(location->text, sizeof location->text, "the CPUs of %d NUMA nodes", count);
 }
 
-void net_find_spot(const char *root, int local_pe, const char *wanted, const char *visible,
-                   const cpu_set_t *cpus, struct net_spot *spot)
+void net_locate_pe(const char *root, int local_pe, const char *wanted, const char *visible,
+                   const cpu_set_t *cpus, struct net_pe_location *location)
 {
-    *spot = (struct net_spot){0};
-    if (!find_gpu(root, local_pe, wanted, visible, spot))
-        find_numas(root, cpus, spot);
+    *location = (struct net_pe_location){0};
+    if (!locate_gpu(root, local_pe, wanted, visible, location))
+        locate_cpus(root, cpus, location);
 }

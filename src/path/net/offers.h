@@ -7,24 +7,25 @@
 #include "path/net/net.h"
 
 /* What libfabric offers here. */
-struct net_offers {
+struct net_provider_list {
     struct fi_info *list;
-    struct fi_info **info;   /* [count] in the list */
-    struct net_offer *offer; /* [count] */
+    struct fi_info **info;            /* [count] in the list */
+    struct net_provider_entry *entry; /* [count] */
     size_t count;
 };
 
 /* What a PE tells the others of its offers. */
-struct net_common {
+struct net_exchange_record {
     net_rows rows;
     uint64_t networks;
     char lacks[PATH_LACKS_BYTES - 16]; /* when there are no rows */
 };
 
 /* What this PE opens of the lowest row that all have, and that in words. Collective. */
-weft_status net_take(const struct path_world *world, const struct fabric *lib,
-                     const struct net_wish *wish, const struct net_offers *offers,
-                     const struct net_common *both, struct net_taken **result, char *has,
-                     size_t bytes);
+weft_status net_select_nics(const struct path_world *world, const struct fabric *lib,
+                            const struct net_config *config,
+                            const struct net_provider_list *providers,
+                            const struct net_exchange_record *all_pes,
+                            struct net_selection **result, char *has, size_t bytes);
 
 #endif

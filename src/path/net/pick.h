@@ -20,23 +20,24 @@ struct net_candidate {
     uint64_t network; /* 0 = not told: taken to reach all others */
     uint64_t address; /* of the PE there; 0 = not told */
     uint32_t mbps;    /* 0 = not told */
-    uint8_t near;     /* enum net_near */
+    uint8_t distance; /* enum net_near */
     bool spreads;     /* more such NICs are known to give more */
 };
 
 /* What a PE tells. */
 struct net_candidates {
     int32_t count;
-    int32_t rails; /* NICs that its large transfers are spread over; 0 = as many as are its share */
+    int32_t requested_rails; /* NICs that its large transfers are spread over; 0 = as many as are
+                                its share */
     struct net_candidate list[NET_CANDIDATES]; /* better ones first */
 };
 
 struct net_picked {
-    int home;             /* in the list: what messages go over; -1 = none */
+    int first_rail;       /* in the list: what messages go over; -1 = none */
     int rails[NET_RAILS]; /* what large transfers go over, the nearest first */
     int count;
-    int equal;    /* NICs as near as the nearest one */
-    bool crowded; /* all PEs of the node, more than one, are on this one NIC */
+    int equally_near;    /* NICs as near as the nearest one */
+    bool all_on_one_nic; /* all PEs of the node, more than one, are on this one NIC */
 };
 
 /* all, node_of: [npes].

@@ -33,66 +33,79 @@
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
-enum net_phase { FILLING, POSTING, POSTED, TELLING, TOLD, ASKING, ASKED, EMPTYING, ASTRAY, OVER };
+enum net_phase {
+    COPYING_IN,
+    POSTING,
+    POSTED,
+    NOTIFYING,
+    NOTIFIED,
+    REQUESTING,
+    REQUESTED,
+    COPYING_OUT,
+    RETRANSMITTING,
+    COMPLETE
+};
 
 /* A piece. */
-struct net_parcel {
+struct net_staged_fragment {
     struct net_post post; /* of its remote access; first */
     enum net_phase phase;
     bool write;
-    bool here, there;                     /* goes through a lot here, through one at the peer */
-    bool device;                          /* the local side is GPU memory */
+    bool uses_local_slot, uses_peer_slot; /* goes through a lot here, through one at the peer */
+    bool local_is_gpu;                    /* the local side is GPU memory */
     bool proof;                           /* of hmem.c */
-    bool sure;                            /* goes in parts that go again when a NIC fails, */
+    bool retransmittable;                 /* goes in parts that go again when a NIC fails, */
     bool spread;                          /* over all NICs */
     bool in_flight;                       /* libfabric has it */
     bool lost;                            /* no NIC is left for some of its parts */
-    bool again;                           /* it goes again, through lots at both ends, */
-    bool filled;                          /* and its data are in the lot here */
-    size_t left;                          /* bytes behind `bytes` that go again after them */
-    uint32_t parts;                       /* that have not come */
-    bool staging, filling, writes, reads; /* it is counted there in the channel */
+    bool retransmitted;                   /* it goes again, through lots at both ends, */
+    bool slot_filled;                     /* and its data are in the lot here */
+    size_t remaining_bytes;               /* bytes behind `bytes` that go again after them */
+    uint32_t rail_fragments;              /* that have not come */
+    bool counts_unnotified, counts_source, counts_write,
+        counts_read; /* it is counted there in the channel */
     struct path_state *state;
-    struct gpu_mark *mark;
-    struct remote at; /* `peer` is of the context and not looked at */
+    struct gpu_mark *copy_event;
+    struct remote remote; /* `peer` is of the context and not looked at */
     struct net_ends ends;
     char *local;
     size_t bytes;
-    uint64_t number; /* of the piece, from 1 */
-    uint64_t told;   /* of the message with word of it */
+    uint64_t sequence;       /* of the piece, from 1 */
+    uint64_t notify_message; /* of the message with word of it */
 };
 
 struct net_stage {
     struct net_peer *peer;
     struct net_stage *next;
-    bool active;               /* in net->stages */
-    struct net_parcel *pieces; /* [lots] */
-    uint64_t taken, gone;
-    unsigned char *lots;
-    void *const *descriptors; /* of the lots, by rail */
-    struct net_key room[NET_RAILS];
-    bool room_asked;
-    uint64_t room_token; /* somebody asks for it who cannot wait; 0: nobody */
-    struct net_key room_came[NET_RAILS];
+    bool active;                           /* in net->stages */
+    struct net_staged_fragment *fragments; /* [lots] */
+    uint64_t last_begun, last_retired;
+    unsigned char *slots;
+    void *const *slot_descriptors; /* of the lots, by rail */
+    struct net_key peer_buffer_keys[NET_RAILS];
+    bool peer_buffer_known;
+    uint64_t peer_buffer_token; /* somebody asks for it who cannot wait; 0: nobody */
+    struct net_key peer_buffer_answer[NET_RAILS];
 };
 
 /* The piece takes its turn, of which there is one (stage->taken - stage->gone < net->lots), and
  * goes as far as it does without waiting. */
-void net_stage_begin(struct path_state *state, const struct net_parcel *piece);
+void net_stage_begin(struct path_state *state, const struct net_staged_fragment *fragment);
 
 /* Both ends of the piece become lots; *ready false: not yet, since the peer is asked for its room.
  * Never waits. */
-weft_status net_stage_through_lots(struct path_common *net, struct net_parcel *piece, bool *ready);
+weft_status net_stage_use_slots(struct path_common *net, struct net_staged_fragment *fragment,
+                                bool *ready);
 
 /* The peer has failed: it will not answer. */
-void net_stage_forget_room(struct path_common *net, struct net_peer *peer);
+void net_stage_cancel_query(struct path_common *net, struct net_peer *peer);
 
 /* A part of the piece has arrived, or its peer has failed. */
-void net_stage_came(struct net_parcel *piece);
+void net_stage_fragment_done(struct net_staged_fragment *fragment);
 
 /* No NIC is left that carries a part of the piece between these ends, and what the lost ones had is
  * closed at both; net_stage_came() follows. False: it goes through lots already, so that there is
  * no other way. */
-bool net_stage_strays(struct net_parcel *piece);
+bool net_stage_retransmit(struct net_staged_fragment *fragment);
 
 #endif

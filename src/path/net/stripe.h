@@ -13,29 +13,29 @@
 #include "path/net/net.h"
 
 /* Whether a transfer of so many bytes goes over rails. */
-bool net_stripes(const struct path_common *net, const struct net_peer *peer, size_t bytes);
+bool net_is_striped(const struct path_common *net, const struct net_peer *peer, size_t bytes);
 
 /* Queues the first *taken bytes, up to where memory is registered apart; 0: it cannot go over
  * rails, since some side is not registered with them. May wait, for keys. */
-weft_status net_stripe_move(struct path_state *state, struct remote at, void *local, size_t bytes,
-                            bool write, size_t *taken);
+weft_status net_stripe_host(struct path_state *state, struct remote at, void *local, size_t bytes,
+                            bool write, size_t *queued);
 
 /* The same between ends that are known: queues all of it, for `parcel`, which has net_stage_came()
  * called once for each of the *pieces. */
 struct net_transfer {
     struct net_peer *peer;
-    struct net_parcel *parcel;
+    struct net_staged_fragment *staged;
     const struct net_ends *ends; /* stay as long as the pieces */
     char *local;
     size_t bytes;
     bool write, spread, proof;
 };
-weft_status net_stripe_transfer(struct path_state *state, const struct net_transfer *transfer,
-                                uint32_t *pieces);
+weft_status net_stripe_staged(struct path_state *state, const struct net_transfer *transfer,
+                              uint32_t *fragments);
 
 /* Whether some rail leads from the one end to the other. */
-bool net_ends_meet(const struct path_common *net, const struct net_peer *peer,
-                   const struct net_ends *ends);
+bool net_ends_share_rail(const struct path_common *net, const struct net_peer *peer,
+                         const struct net_ends *ends);
 
 /* A post of kind NET_POST_STRIPE is complete, or has failed for this cause. */
 void net_stripe_completed(struct path_common *net, struct net_post *post);
@@ -46,10 +46,11 @@ void net_stripe_failed(struct path_common *net, struct net_rail *rail, struct ne
 void net_stripe_advance(struct path_common *net);
 
 /* A peer's note on a rail. */
-void net_stripe_note(struct path_common *net, struct net_peer *from, const struct net_note *note);
+void net_handle_control(struct path_common *net, struct net_peer *from,
+                        const struct net_control *control);
 
 /* The peer has failed: what has failed with it is dropped. */
-void net_stripe_forget(struct path_common *net, const struct net_peer *peer);
+void net_stripe_drop_lost(struct path_common *net, const struct net_peer *peer);
 
 void net_stripe_close(struct path_common *net);
 
@@ -57,30 +58,32 @@ void net_stripe_close(struct path_common *net);
 
 /* Registers a chunk of an own segment with every rail but the first; keys[rail].known 0: it is
  * not. */
-void net_rail_keys(struct path_common *net, enum segment_id segment, size_t chunk,
-                   struct net_key keys[NET_RAILS]);
+void net_get_own_rail_keys(struct path_common *net, enum segment_id segment, size_t chunk,
+                           struct net_key keys[NET_RAILS]);
 
 /* Whether the local side can be used on every rail; *bytes is cut where that ends. *pin: memory
  * outside the segments, which has been registered with every rail for this transfer, or NULL; where
  * pin is NULL it is not registered. Who has a piece of it takes it,
  * and the last who drops it ends the registration. */
-bool net_rail_local(struct path_common *net, void *local, size_t *bytes, bool write,
-                    struct net_pin **pin);
-struct net_pin *net_take_pin(struct net_pin *pin);
-void net_drop_pin(struct path_common *net, struct net_pin *pin);
+bool net_prepare_local(struct path_common *net, void *local, size_t *bytes, bool write,
+                       struct net_pin **pin);
+struct net_pin *net_hold_pin(struct net_pin *pin);
+void net_release_pin(struct path_common *net, struct net_pin *pin);
 
-void *net_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *local,
-                          const struct net_pin *pin);
+void *net_get_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *local,
+                              const struct net_pin *pin);
 
 /* The keys of a peer's chunk on all its rails; asks at first, and waits. */
-weft_status net_peer_rail_keys(struct path_state *state, struct net_peer *peer,
-                               enum segment_id segment, size_t chunk, const struct net_key **keys);
+weft_status net_get_peer_rail_keys(struct path_state *state, struct net_peer *peer,
+                                   enum segment_id segment, size_t chunk,
+                                   const struct net_key **keys);
 
 /* Eight bytes that remote reads of this rail may go to. */
-void *net_rail_scratch(struct path_common *net, struct net_rail *rail, void **descriptor);
+void *net_get_rail_scratch(struct path_common *net, struct net_rail *rail, void **descriptor);
 
 /* Memory of the library's own, for as long as the rail is there. */
-struct fid_mr *net_rail_register(struct net_rail *rail, void *base, size_t bytes, uint64_t access);
+struct fid_mr *net_register_on_rail(struct net_rail *rail, void *base, size_t bytes,
+                                    uint64_t access);
 
 /* The registrations of a rail; its endpoint is closed. */
 void net_free_rail_memory(struct path_common *net, struct net_rail *rail);

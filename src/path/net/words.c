@@ -15,39 +15,39 @@
 #include <string.h>
 #include <sys/random.h>
 
-bool net_draw(void *bytes, size_t count)
+bool net_random_bytes(void *bytes, size_t count)
 {
     return getrandom(bytes, count, 0) == (ssize_t)count;
 }
 
-int net_draw_key(const struct net_rail *rail, uint64_t *key)
+int net_random_key(const struct net_rail *rail, uint64_t *key)
 {
     size_t bytes = rail->info->domain_attr->mr_key_size;
-    if (!net_draw(key, sizeof *key))
+    if (!net_random_bytes(key, sizeof *key))
         return -errno;
     if (bytes < sizeof *key)
         *key &= (UINT64_C(1) << 8 * bytes) - 1;
     return 0;
 }
 
-static uint64_t derive(const uint8_t key[SIPHASH_KEY_BYTES], int from, int to, int what)
+static uint64_t derive_number(const uint8_t key[SIPHASH_KEY_BYTES], int from, int to, int what)
 {
     const int32_t text[] = {from, to, what};
     return siphash(key, text, sizeof text);
 }
 
-static struct net_line line_of(const uint8_t key[SIPHASH_KEY_BYTES], int from, int to)
+static struct net_session derive_session(const uint8_t key[SIPHASH_KEY_BYTES], int from, int to)
 {
     enum { WORD, REQUESTS, ANSWERS };
-    return (struct net_line){.word = derive(key, from, to, WORD),
-                             .requests = derive(key, from, to, REQUESTS),
-                             .answers = derive(key, from, to, ANSWERS)};
+    return (struct net_session){.auth_word = derive_number(key, from, to, WORD),
+                                .first_request = derive_number(key, from, to, REQUESTS),
+                                .first_answer = derive_number(key, from, to, ANSWERS)};
 }
 
-void net_derive_lines(struct path_common *net, const uint8_t key[SIPHASH_KEY_BYTES])
+void net_derive_sessions(struct path_common *net, const uint8_t key[SIPHASH_KEY_BYTES])
 {
     for (int pe = 0; pe < net->world->npes; pe++) {
-        net->peers[pe].sends = line_of(key, net->world->pe, pe);
-        net->peers[pe].takes = line_of(key, pe, net->world->pe);
+        net->peers[pe].outgoing = derive_session(key, net->world->pe, pe);
+        net->peers[pe].incoming = derive_session(key, pe, net->world->pe);
     }
 }
