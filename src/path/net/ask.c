@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this PE asks of a peer and the answers to it, for which somebody waits or a quiet will. The
- * owner's part is in serve.c. */
+/* Requests of this PE that have an answer. A caller waits for the answer, or the context's quiet
+ * does. serve.c has the part of the PE that answers. */
 #include "path/net/net.h"
 
 #include "base/status.h"
@@ -82,7 +82,7 @@ weft_status net_await_answer(struct path_common *net, uint64_t token)
     struct net_peer *peer = pending->peer;
     struct path_wait wait = net_make_wait(net, peer, BOX_OP_GET, 1);
     weft_status status = WEFT_OK;
-    /* Looked up anew each time: the table may have grown meanwhile. */
+    /* The entry is looked up again each time, since the array may have grown. */
     while (!status && !(pending = find_pending_answer(net, token))->complete)
         status = net_wait(net, peer, &wait);
     path_wait_end(&wait);
@@ -163,7 +163,7 @@ void net_drop_answers(struct path_common *net, const struct net_peer *peer)
     for (uint32_t i = 0; i < net->pending_count; i++) {
         struct net_pending_answer *pending = &net->pending_answers[i];
         if (pending->in_use && pending->peer == peer && pending->detached)
-            release_pending_answer(pending); /* the peer's failure is told instead */
+            release_pending_answer(pending); /* The caller gets the peer's failure instead. */
     }
 }
 

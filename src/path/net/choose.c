@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The fastest class first: NICs that move memory themselves, then TCP, then what is left over.
- * "tcp" has datagrams of its own since libfabric 1.18; in 1.17 that was the provider "net", on
- * trial, and many times slower than ofi_rxm where PEs share CPUs. Shared memory is behind TCP
- * although it is faster: it reaches no other node, and a PE that is killed leaves its files in
- * /dev/shm. "sockets", which nobody maintains any more and over which few runs ended in time, is
- * not among them. */
+/* The fastest class first: NICs that execute RMA operations themselves, then TCP, then the rest.
+ * Provider "tcp" has reliable datagrams since libfabric 1.18. In 1.17 that was the experimental
+ * provider "net", many times slower than ofi_rxm where PEs share CPUs. Shared memory comes after
+ * TCP although it is faster: it reaches no other node, and a killed PE leaves its files in
+ * /dev/shm. "sockets" is not in the table: it is no longer maintained, and few runs over it ended
+ * in time. */
 static const char *const providers[] = {
     "cxi", "efa",         "opx", "psm3", "psm2", "verbs;ofi_rxm", "verbs;ofi_rxd",
     "tcp", "tcp;ofi_rxm", "net", "shm",  "sm2",  "udp;ofi_rxd",
@@ -39,7 +39,7 @@ static const char *missing_ability(const struct net_provider_entry *entry)
     return NULL;
 }
 
-/* "tcp" names "tcp" and what is layered on it, "tcp;ofi_rxm". */
+/* "tcp" matches "tcp" and what is layered on it, "tcp;ofi_rxm". */
 static bool names_provider(const char *wanted, const char *provider)
 {
     size_t length = strlen(wanted);
@@ -47,7 +47,7 @@ static bool names_provider(const char *wanted, const char *provider)
            (provider[length] == '\0' || provider[length] == ';');
 }
 
-/* A provider that is not in the table is in the last place: taken when it is asked for by name. */
+/* A provider outside the table has the last row: it is used only if the configuration names it. */
 static int find_provider_row(const char *provider)
 {
     int row = 0;
@@ -69,7 +69,7 @@ static bool matches_provider(const struct net_provider_entry *entry,
                                : find_provider_row(entry->provider) < PROVIDERS;
 }
 
-/* Whether the list "eth0,eth1" names it. */
+/* Whether the list "eth0,eth1" contains the name. */
 static bool list_contains(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -87,7 +87,8 @@ static bool matches_interface(const struct net_provider_entry *entry,
 
 static bool reaches_nodes(const struct net_provider_entry *entry, const struct net_config *config)
 {
-    /* Who names an interface may know better: nodes that share a kernel meet on its loopback. */
+    /* An interface that the configuration names is accepted: nodes that share a kernel can use its
+     * loopback. */
     return !config->nodes || config->interface[0] || entry->reach != NET_REACH_NODE;
 }
 
@@ -97,7 +98,7 @@ static bool matches_config(const struct net_provider_entry *entry, const struct 
            !missing_ability(entry) && reaches_nodes(entry, config);
 }
 
-/* Each name once; where there is no room for more, "..." says so. */
+/* Adds each name once. "..." marks a list that is full. */
 static void add_name(char *list, size_t bytes, const char *name)
 {
     static const char more[] = ", ...";
@@ -135,8 +136,8 @@ static weft_status fail_unknown_provider(const struct net_provider_entry *entrie
                      config->provider, list[0] ? list : "none");
 }
 
-/* The first name of the list that nothing has which is wished otherwise; *length 0: all are
- * there. */
+/* The first configured interface that no matching entry has. *length is the length of its name, or
+ * 0 if none is missing. */
 static const char *find_missing_interface(const struct net_provider_entry *entries, size_t count,
                                           const struct net_config *config, size_t *length)
 {
@@ -169,7 +170,7 @@ static weft_status fail_unknown_interface(const struct net_provider_entry *entri
         config->provider, list[0] ? list : "none");
 }
 
-/* Why a wish that names things which are there cannot be fulfilled. */
+/* Reports why no entry can be used, although each configured name exists. */
 static weft_status fail_unusable(const struct net_provider_entry *entries, size_t count,
                                  const struct net_config *config)
 {
@@ -227,7 +228,7 @@ uint64_t net_choose_networks(const struct net_provider_entry *entries, size_t co
     return set;
 }
 
-/* Larger is better. */
+/* The rank of an entry; the larger one is better. */
 static int rank_entry(const struct net_provider_entry *entry, const struct net_config *config,
                       uint64_t networks)
 {
@@ -241,7 +242,7 @@ static int rank_entry(const struct net_provider_entry *entry, const struct net_c
     return rank + (entry->ipoib ? 0 : 2);
 }
 
-/* What the best of those have that can be taken. */
+/* Row, rank and speed of the best entries. */
 struct best_entry {
     int row, rank;
     uint32_t mbps;
@@ -275,7 +276,7 @@ static bool has_interface(const struct net_provider_entry *entries, const int *c
     return false;
 }
 
-/* Which of the names in the list it has; 0 where there is no list. */
+/* Byte position of the name in the list; 0 if the list is empty. */
 static size_t position_in_list(const char *list, const char *name)
 {
     size_t length = strlen(name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remote writes and reads of path net, between host memories: cut at the borders of registered
- * chunks, each piece posted at once, its completion counted in the context's channel to the peer.
- * Local memory that the provider wants registered and that is not, goes by way of registered
- * copies. */
+/* RMA writes and reads of path net between host memories. A transfer is cut at the borders of
+ * registered chunks; each fragment is posted at once, and counted in the context's channel to the
+ * peer. A local side that the provider requires to be registered, but is not, goes through bounce
+ * buffers. */
 #include "path/net/stripe.h"
 
 #include "base/status.h"
@@ -12,14 +12,14 @@
 
 enum { BOUNCE_BYTES = 64 << 10, BOUNCES_PER_SLAB = 8, DIRECTS_PER_SLAB = 64 };
 
-/* A registered copy of what the local side has. */
+/* A registered bounce buffer for the local side. */
 struct net_bounce {
     struct net_bounce *next;
     void *descriptor;
     _Alignas(64) unsigned char bytes[BOUNCE_BYTES];
 };
 
-/* A piece of an operation. */
+/* A fragment of a transfer. */
 struct direct_fragment {
     struct remote at;
     void *local;
@@ -27,7 +27,7 @@ struct direct_fragment {
     bool write;
 };
 
-/* ------------------------------------------------------------------------------- what is reused */
+/* ----------------------------------------------------------------------------------- free lists */
 
 static struct net_direct *alloc_direct(struct path_common *net)
 {
@@ -91,7 +91,7 @@ void *net_get_own_descriptor(struct path_common *net, const void *local, size_t 
     return NULL;
 }
 
-/* Finds or makes a local side that the provider takes. */
+/* Uses the local side in place, or takes a bounce buffer and copies the source of a put into it. */
 static weft_status prepare_direct_local(struct path_common *net, struct direct_fragment *fragment,
                                         struct net_direct *direct, void **local, void **descriptor)
 {
@@ -176,7 +176,7 @@ static weft_status try_post_direct(struct path_state *state, struct direct_fragm
            (error = post_direct(net, fragment, key, direct, local, descriptor)) == -FI_EAGAIN)
         status = net_wait(net, peer, &wait);
     path_wait_end(&wait);
-    if (!status && error == -FI_EAGAIN) { /* the NIC has been closed during the wait */
+    if (!status && error == -FI_EAGAIN) { /* The rail was closed during the wait. */
         free_direct(net, direct);
         return transfer_by_requests(state, fragment);
     }
@@ -193,7 +193,7 @@ static weft_status try_post_direct(struct path_state *state, struct direct_fragm
     return status;
 }
 
-/* Cuts off the next piece, as far as the peer's chunk and the provider go. */
+/* The next fragment, cut at the end of the peer's chunk and at the provider's largest operation. */
 static struct direct_fragment cut_fragment(const struct path_common *net,
                                            const struct direct_fragment *whole)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory registered with the provider, by dma-buf or by address (which nvidia-peermem or the
- * provider itself turns into pages), so that NICs read and write it in place. Nothing of that is
- * taken on trust: a real registration is tried, and towards each peer bytes are written and read
- * back before anything of the program's goes that way (prove()). What is refused keeps its cause,
- * and GPU memory goes through pinned memory (stage.c) at the end that refuses.
+/* Registers GPU memory with the provider, by dma-buf or by address (nvidia-peermem or the provider
+ * resolves the address), so that NICs access it directly. The library trusts only what it has
+ * tested: it tries a real registration, and for each peer a path test writes bytes and reads them
+ * back before any transfer of the application uses the method (prove()). A failure is kept with its
+ * cause, and GPU memory then goes through pinned memory (stage.c) at the end that failed.
  *
- * Order. What a NIC writes into GPU memory may be visible to the GPU later than a completion, a
- * message or a flag in host memory that came behind it: they took another way. So the writer marks
- * the first message behind such writes (NET_FLUSH), and the owner makes them visible before it
- * carries out anything of that message: by the driver's flush where the GPU does not keep that
- * order by itself. A quiet sends such a message and waits for its answer. A get into GPU memory is
- * flushed here when it has come. */
+ * Order: NIC writes into GPU memory may become visible to the GPU later than a completion, a
+ * message or a flag in host memory that follows them, since they take another route. So the writer
+ * marks the first message after such writes (NET_FLUSH_GPU), and the owner makes the writes visible
+ * before it executes that message: by the driver's flush if the GPU does not keep the order itself.
+ * A quiet sends such a message and waits for its acknowledgement. After a get into GPU memory this
+ * PE flushes its own GPU. */
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* libfabric's interface for dma-bufs, which its headers have since 1.20. */
+/* libfabric's dma-buf interface, which its headers have since 1.20. */
 enum { DMABUF_VERSION = FI_VERSION(1, 20), HMEM_VERSION = FI_VERSION(1, 11) };
 #define MR_DMABUF (1ull << 40)
 struct mr_dmabuf {
@@ -38,7 +38,8 @@ _Static_assert(MR_DMABUF == FI_MR_DMABUF, "the flag of libfabric");
 _Static_assert(sizeof(struct dmabuf) == sizeof(struct fi_mr_dmabuf), "as libfabric lays it out");
 #endif
 
-/* Registered, or not; kept by the 16 MiB of the window in which it begins. */
+/* A range of GPU memory, registered or refused, in the bucket of the 16 MiB of the heap that it
+ * starts in. */
 struct net_extent {
     struct net_extent *next;
     struct net_gpu_region region;
@@ -64,7 +65,7 @@ static bool gpu_rdma_wanted(const struct fi_info *info, char *why, size_t bytes)
     return !why[0];
 }
 
-/* The same provider and interface among what is offered with FI_HMEM. */
+/* Finds the same provider and interface in the list with FI_HMEM. */
 static struct fi_info *find_same_interface(const struct fabric *lib, struct fi_info *list,
                                            const struct fi_info *info)
 {
@@ -106,7 +107,8 @@ struct fi_info *net_add_hmem(const struct fabric *lib, struct fi_info *info, cha
 
 /* --------------------------------------------------------------------------------- registration */
 
-/* The attributes have grown: what this version does not know must be zero. */
+/* fi_mr_attr has grown with libfabric's versions: fields that this version does not know must be
+ * 0. */
 union mr_attributes {
     struct fi_mr_attr attr;
     char reserved[256];
@@ -144,7 +146,7 @@ static struct fid_mr *register_dmabuf(struct path_common *net, struct net_rail *
         return NULL;
     }
     int error = register_gpu_memory(net, rail, &whole, MR_DMABUF, &registered);
-    close(whole.fd); /* the registration holds what it needs */
+    close(whole.fd); /* The registration keeps a reference. */
     if (error)
         snprintf(why, why_bytes, "fi_mr_regattr by dma-buf: %.40s", net->lib->strerror(-error));
     return error ? NULL : registered;
@@ -191,7 +193,7 @@ static void register_extent(struct path_common *net, struct net_extent *extent)
     extent->region.needs_flush = net->gpu_write_order == GPU_NIC_WRITES_FLUSHED;
 }
 
-/* -------------------------------------------------------------------------------------- extents */
+/* ---------------------------------------------------------------------------- registered ranges */
 
 static struct net_extents *make_extents(struct path_common *net, struct net_extents **extents)
 {
@@ -229,7 +231,8 @@ static struct net_extent *add_extent(struct net_extents *extents,
     return *cell = extent;
 }
 
-/* Once: whether there is anything to be tried. */
+/* Whether any NIC may reach own GPU memory. The first call asks the driver for the order of NIC
+ * writes. */
 static bool can_register_gpu(struct path_common *net)
 {
     struct gpu *gpu = net->world->gpu;
@@ -246,7 +249,8 @@ static bool can_register_gpu(struct path_common *net)
     return !net->gpu_lacks[0];
 }
 
-/* What one registration is for: as much of 16 MiB of the window as is one allocation. */
+/* The range of own GPU memory around `offset` with one registration: the part of an allocation
+ * within 16 MiB of the heap. */
 static struct net_extent *get_own_extent(struct path_common *net, size_t offset)
 {
     size_t start, bytes;
@@ -298,7 +302,7 @@ weft_status net_flush_gpu(struct path_common *net)
                                                           : WEFT_OK;
 }
 
-/* -------------------------------------------------------------------------------- peers' places */
+/* ---------------------------------------------------------------------------- peers' GPU memory */
 
 static bool is_reachable(const struct net_gpu_region *region)
 {
@@ -321,7 +325,8 @@ static weft_status query_region(struct path_state *state, struct net_peer *peer,
         return base_fail(
             WEFT_ERR_PATH, "PE %d answers for offset %#zx of its GPU memory with %#llx to %#llx",
             peer->pe, offset, (unsigned long long)region->start, (unsigned long long)region->end);
-    /* Another thread may have asked meanwhile. What has no end is asked for again. */
+    /* Another thread may have added it during the wait. A region without an end is not kept, and
+     * queried again. */
     if (region->end > offset && !find_extent(peer->gpu_regions, offset))
         add_extent(peer->gpu_regions, region);
     return WEFT_OK;
@@ -352,7 +357,7 @@ weft_status net_get_gpu_keys(struct path_state *state, struct net_peer *peer, si
     return WEFT_OK;
 }
 
-/* ---------------------------------------------------------------------------------------- proof */
+/* ------------------------------------------------------------------------------------ path test */
 
 static void fill_pattern(unsigned char *line, int from, int to, unsigned which)
 {
@@ -385,7 +390,8 @@ static weft_status compare_test_line(const unsigned char *seen, const unsigned c
     return WEFT_OK;
 }
 
-/* By the NIC from GPU memory here into GPU memory there, and back by the GPU's own copy. */
+/* Writes with the NIC from own GPU memory into the peer's, and reads it back with the peer's GPU
+ * copy. */
 static weft_status prove_write(struct path_state *state, struct peer *peer, int rail)
 {
     struct path_common *net = state->net;
@@ -406,7 +412,7 @@ static weft_status prove_write(struct path_state *state, struct peer *peer, int 
                : compare_test_line(seen, wanted, "a write of the NIC into GPU memory is not there");
 }
 
-/* By the GPU's own copy there, and by the NIC into GPU memory here. */
+/* Writes the peer's GPU memory with its GPU copy, and reads it with the NIC into own GPU memory. */
 static weft_status prove_read(struct path_state *state, struct peer *peer, int rail)
 {
     struct path_common *net = state->net;
@@ -429,14 +435,15 @@ static weft_status prove_read(struct path_state *state, struct peer *peer, int r
                                       "what the NIC has read from GPU memory is not what is there");
 }
 
-/* That one rail reaches GPU memory there; *well is what was seen, the cause stands in
- * peer->gpu_why. */
+/* Tests whether one rail reaches the peer's GPU memory. *well is the result; peer->gpu_reason has
+ * the cause of a failure. */
 static weft_status prove_rail(struct path_state *state, struct net_peer *net_peer, int rail,
                               bool *well)
 {
     struct path_common *net = state->net;
     struct peer peer = {.pe = net_peer->pe, .state = state, .world = net->world};
-    net_peer->gpu_access = NET_GPU_DIRECT; /* so that the proof goes that way, */
+    net_peer->gpu_access =
+        NET_GPU_DIRECT; /* makes net_stage_transfer() access GPU memory directly */
     net_peer->gpu_rails = (uint8_t)(1u << rail);
     net->proof_failed[0] = '\0';
     net->proving = true;
@@ -444,7 +451,7 @@ static weft_status prove_rail(struct path_state *state, struct net_peer *net_pee
     if (!saw && !net->proof_failed[0])
         saw = prove_read(state, &peer, rail);
     net->proving = false;
-    if (!saw && !net_rail_usable(net, net_peer, rail)) /* it has gone another way */
+    if (!saw && !net_rail_usable(net, net_peer, rail)) /* The transfer has used another rail. */
         saw = base_fail(WEFT_ERR_PATH, "the NIC has failed");
     *well = !saw && !net->proof_failed[0];
     net_peer->gpu_access = NET_GPU_STAGED;
@@ -458,7 +465,7 @@ static weft_status prove_rail(struct path_state *state, struct net_peer *net_pee
     return net_check_failure(net, net_peer);
 }
 
-/* Over each rail. A failure is one of the peer or of the job. */
+/* Runs the path test over each rail. An error status is a failure of the peer or of the job. */
 static weft_status prove(struct path_state *state, struct net_peer *net_peer)
 {
     struct path_common *net = state->net;
@@ -495,8 +502,8 @@ static void format_rail_count(const struct path_common *net, const struct net_pe
                  net->rail_count);
 }
 
-/* Own GPU memory that the NIC does not reach goes through pinned memory here, whatever the peer
- * has. */
+/* Describes how transfers reach GPU memory. Own GPU memory that the NIC does not reach goes through
+ * pinned memory here, whatever the peer can do. */
 static void describe_gpu_path(struct path_common *net, const struct net_peer *peer, char *found,
                               size_t bytes)
 {
@@ -560,7 +567,7 @@ void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
         net->world->tell_found(net->world, WEFT_GPU, peer->pe, found);
 }
 
-/* -------------------------------------------------------------------------------------- the end */
+/* -------------------------------------------------------------------------------------- release */
 
 static void free_extents(struct net_extents *extents)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registration of memory. The segments are registered chunk by chunk, when a peer first asks for
- * the key of a chunk: a provider that pins what it registers then pins only what is used. Memory of
- * the library's own is registered where the provider wants the local side registered too. */
+/* Registers memory with the first rail. A segment is registered chunk by chunk, when a peer first
+ * asks for the key of a chunk, so that a provider that pins registered memory pins only what is
+ * used. The library's own memory is registered if the provider requires FI_MR_LOCAL. */
 #include "path/net/stripe.h"
 
 #include "base/log.h"
@@ -17,8 +17,8 @@ struct net_slab {
     void *memory;
     size_t bytes;
     struct fid_mr *registered, *on_rails[NET_RAILS];
-    void *descriptors[NET_RAILS]; /* of the local side, by rail */
-    bool pinned;                  /* for this PE's GPU */
+    void *descriptors[NET_RAILS]; /* local descriptors, by rail */
+    bool pinned;                  /* pinned for this PE's GPU */
 };
 
 struct net_memory {
@@ -119,7 +119,7 @@ weft_status net_get_peer_key(struct path_state *state, struct net_peer *peer,
 
 /* ----------------------------------------------------------------------------------- own memory */
 
-/* access 0: it is not registered. */
+/* access 0: the slab is not registered. */
 static struct net_slab *new_slab(struct path_common *net, size_t bytes, uint64_t access,
                                  const char *what)
 {
@@ -142,7 +142,7 @@ static struct net_slab *new_slab(struct path_common *net, size_t bytes, uint64_t
     return slab;
 }
 
-/* With the first rail, where that wants it. */
+/* Registers the slab with the first rail if the provider requires it. */
 static struct net_slab *local_slab(struct path_common *net, size_t bytes, const char *what)
 {
     uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
@@ -153,7 +153,7 @@ static struct net_slab *local_slab(struct path_common *net, size_t bytes, const 
     return slab;
 }
 
-/* With the others too. */
+/* Registers the slab with all rails but the first. */
 static void register_on_other_rails(struct path_common *net, struct net_slab *slab, uint64_t access)
 {
     for (int i = 1; i < net->rail_count; i++) {
@@ -181,7 +181,7 @@ void *net_alloc_message_slab(struct path_common *net, size_t bytes, void *const 
     return slab->memory;
 }
 
-/* Best effort: without it the driver copies once more. */
+/* Pins the slab for this PE's GPU. If that fails, the driver copies through a buffer of its own. */
 static void pin_slab(struct path_common *net, struct net_slab *slab)
 {
     struct gpu *gpu = net->world->gpu;

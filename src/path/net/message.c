@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of path net: filling, sending, numbering and receiving them. A message has a number,
- * and its receiver carries it out in the order of numbers, whatever order it arrives in; requests
- * and answers are numbered apart. Every message tells how far its sender is with those of its
- * receiver: a message that gives work to this PE's GPU is begun, and complete some time later.
+/* Messages of path net: filling, sending and receiving them. A message has a sequence number, and
+ * its receiver executes messages in the order of these numbers, whatever order they arrive in;
+ * requests and answers are counted apart. Every message carries the last sequence number of the
+ * receiver's messages that its sender has executed. A message that gives work to this PE's GPU is
+ * begun first and complete some time later.
  *
- * A receiver takes a message only when the word in it is that of the PE that it names, its
- * length is what came, and its numbers are such as that PE can have come to. All else is dropped,
- * and is no failure of any PE. */
+ * A receiver accepts a message only if the authentication word is that of the sending PE, the
+ * length is what arrived, and the sequence numbers are possible for that PE. Everything else is
+ * dropped, and fails no PE. */
 #include "path/net/hmem.h"
 
 #include "base/clock.h"
@@ -85,7 +86,7 @@ void net_release_message(struct path_common *net, struct net_message *message)
         net_free_message(net, message);
 }
 
-/* It goes again over another rail, or is lost with its peer. */
+/* Handles an error of fi_send(): the message waits for another rail, or is lost with its peer. */
 static void handle_send_error(struct path_common *net, struct net_message *message, int error)
 {
     struct net_peer *peer = message->post.peer;
@@ -112,7 +113,8 @@ void net_write_sequences(const struct net_peer *peer, struct net_message *messag
     head->answers_received = peer->answers_received + peer->incoming.first_answer;
 }
 
-/* Whether the provider has taken it, or it waits for another rail, or is lost with its peer. */
+/* Sends the message. False: the provider returned FI_EAGAIN. True also if the message waits for
+ * another rail, or is dropped since its peer has failed. */
 static bool try_send_message(struct path_common *net, struct net_message *message)
 {
     struct net_peer *peer = message->post.peer;
@@ -143,7 +145,7 @@ static bool try_send_message(struct path_common *net, struct net_message *messag
     return true;
 }
 
-/* In the order given, for each peer. */
+/* Messages to one peer keep the order of the calls. */
 void net_send_message(struct path_common *net, struct net_message *message)
 {
     if (!net->blocked_sends && try_send_message(net, message))
@@ -154,7 +156,7 @@ void net_send_message(struct path_common *net, struct net_message *message)
     net->blocked_sends_end = &message->next;
 }
 
-/* A peer that takes nothing for now, because its connection is being made, holds up no other. */
+/* A peer whose connection is still being made does not delay messages to other peers. */
 void net_retry_sends(struct path_common *net)
 {
     struct net_message *message = net->blocked_sends;
@@ -194,7 +196,8 @@ void net_flush_requests(struct path_common *net, struct net_peer *peer, bool ack
     peer->open_message = NULL;
     struct net_head *head = net_message_head(message);
     message->sequence = ++peer->last_sent;
-    /* Asked for now and then unbidden, so that the window opens while it is still half open. */
+    /* Half a window without a request also asks for an acknowledgement, so that the window does not
+     * fill up. */
     if (acknowledge || message->sequence - peer->ack_requested >= NET_WINDOW / 2) {
         head->flags |= NET_ACK_REQUEST;
         peer->ack_requested = message->sequence;
@@ -210,7 +213,7 @@ void net_flush_unanswered(struct path_common *net, struct net_peer *peer)
     if (!peer->open_message)
         return;
     peer->quiet_follows =
-        peer->quiet_follows && !peer->guessed_quiet; /* the last guess was wrong */
+        peer->quiet_follows && !peer->guessed_quiet; /* The last guess was wrong. */
     peer->guessed_quiet = peer->quiet_follows;
     net_flush_requests(net, peer, peer->guessed_quiet);
 }
@@ -339,7 +342,7 @@ weft_status net_post_receive(struct path_common *net, int rail_index, struct net
     return error ? net_call_failed(net, rail, "fi_recv", (int)error) : WEFT_OK;
 }
 
-/* A rail that has been closed meanwhile receives no more. */
+/* A rail that has been closed receives nothing more. */
 static void repost_receive(struct path_common *net, int rail, struct net_message *message)
 {
     if (message && !net->rails[rail].endpoint) {
@@ -353,15 +356,15 @@ static void repost_receive(struct path_common *net, int rail, struct net_message
              message ? base_last_error() : "no private memory for messages");
 }
 
-/* What a head says, counted from 1 on. */
+/* The decoded head of a message; sequence numbers count from 1. */
 struct decoded_head {
     uint64_t sequence, handled, answers_received;
     bool answers;
-    struct net_message **early; /* of those that come before their turn */
-    const uint64_t *last;       /* the number of the last one whose turn has come */
+    struct net_message **early; /* the peer's list of messages ahead of the next in order */
+    const uint64_t *last;       /* sequence number of the last message executed in order */
 };
 
-/* The PE that has sent the message. NULL: none of the job has. */
+/* Finds the PE that sent the message. NULL if it is no PE of the job. */
 static struct net_peer *find_sender(struct path_common *net, const struct net_message *message,
                                     size_t bytes, fi_addr_t source)
 {
@@ -377,7 +380,7 @@ static struct net_peer *find_sender(struct path_common *net, const struct net_me
                                                                                            : peer;
 }
 
-/* Whether the numbers of the head are such as the peer can have come to. */
+/* Decodes the sequence numbers. False if they are impossible for the peer. */
 static bool decode_head(const struct net_head *head, struct net_peer *peer,
                         struct decoded_head *decoded)
 {
@@ -394,7 +397,7 @@ static bool decode_head(const struct net_head *head, struct net_peer *peer,
            decoded->sequence <= *decoded->last + NET_EARLY_MOST;
 }
 
-/* What has come is not of the job: it is dropped, and reported now and then. */
+/* Drops a message from outside the job, and warns at most once every 10 s. */
 static void drop_unauthenticated(struct path_common *net, int rail)
 {
     enum { WARN_S = 10 };
@@ -426,7 +429,8 @@ static void finish_requests(struct path_common *net, struct net_message *message
     net_free_message(net, message);
 }
 
-/* The GPU has failed: what is under way will not be complete, and those who asked are told. */
+/* The GPU has failed: reports that to the senders of all requests that are begun, and takes them as
+ * complete. */
 static uint64_t report_gpu_failure(struct path_common *net, weft_status status)
 {
     for (struct net_message *message = net->incomplete; message; message = message->next)
@@ -454,7 +458,7 @@ bool net_finish_incomplete(struct path_common *net)
     return any;
 }
 
-/* The buffer stays with the message until it is complete, which may be at once. */
+/* The buffer stays with the message until the message is complete, which may be at once. */
 static void execute_requests(struct path_common *net, struct net_peer *peer,
                              struct net_message *message)
 {
@@ -471,7 +475,7 @@ static void execute_requests(struct path_common *net, struct net_peer *peer,
     net_finish_incomplete(net);
 }
 
-/* Nothing of answers is left. */
+/* Executes a message in order. A message of answers is complete at once. */
 static void execute_message(struct path_common *net, struct net_peer *peer,
                             struct net_message *message)
 {
@@ -484,7 +488,8 @@ static void execute_message(struct path_common *net, struct net_peer *peer,
     net_free_message(net, message);
 }
 
-/* Those whose turn has come with the one before them: `last` is the number of that. */
+/* Executes the early messages that follow in order; *last is the sequence number of the last one
+ * executed. */
 static void execute_early(struct path_common *net, struct net_peer *peer,
                           struct net_message **early, const uint64_t *last)
 {
@@ -501,7 +506,7 @@ static void execute_early(struct path_common *net, struct net_peer *peer,
     }
 }
 
-/* What went again when a rail failed may have come before. */
+/* A message that was retransmitted after a failure of a rail may have arrived before. */
 static bool is_duplicate(const struct decoded_head *decoded)
 {
     for (const struct net_message *early = *decoded->early; early; early = early->next)
@@ -546,7 +551,7 @@ void net_message_received(struct path_common *net, struct net_message *message, 
         net_answer_probe(net, peer, message);
     if (!decoded.sequence || is_duplicate(&decoded)) {
         if (head->flags & NET_ACK_REQUEST)
-            queue_answer(net, peer); /* what told it may be lost */
+            queue_answer(net, peer); /* The acknowledgement may have been lost. */
         repost_receive(net, rail, message);
         return;
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NIC messages to a peer go over, when there are several: the first, until it fails. Then the
- * next takes its place, and whatever had been sent and was not known to have arrived goes again;
- * the receiver drops by its number what had come before, so that each request is carried out once
- * and in order.
+/* Chooses the NIC that carries the messages to a peer, if there are several: the first one, until
+ * it fails. Then the next one takes over, and all unacknowledged messages are retransmitted. The
+ * receiver drops messages that it has already, by their sequence number, so that each request is
+ * executed once and in order.
  *
- * That a NIC has failed is only believed when the peer, probed over another one, is there: else it
- * is the peer that has failed. It is probed when the provider reports an error, or when for some
- * time nothing has come of the peer although something is due. Probes go over the rail that they
- * ask for, once, have no number, and tell of nothing. */
+ * A NIC counts as failed only if the peer answers a probe over another one; else the peer has
+ * failed. A probe is sent when the provider reports an error, and when nothing has come from the
+ * peer for NET_FAILURE_TIMEOUT_S although something is due. Probes go over the rail that they test,
+ * are not retransmitted, have no sequence number and acknowledge nothing. */
 #include "path/net/stripe_piece.h"
 
 #include "base/clock.h"
@@ -18,7 +18,7 @@
 enum { CHECK_NS = 20 * 1000 * 1000, PROBE_NS = 1000 * 1000 * 1000 };
 static const uint64_t patience_ns = (uint64_t)NET_FAILURE_TIMEOUT_S * 1000 * 1000 * 1000;
 
-/* ---------------------------------------------------------------------------------- which rails */
+/* --------------------------------------------------------------------------------- usable rails */
 
 bool net_rail_usable(const struct path_common *net, const struct net_peer *peer, int rail)
 {
@@ -36,7 +36,7 @@ int net_find_other_rail(const struct path_common *net, const struct net_peer *pe
     return -1;
 }
 
-/* --------------------------------------------------------------------------------- what is kept */
+/* ---------------------------------------------------------------------- unacknowledged messages */
 
 void net_retain_message(struct net_peer *peer, struct net_message *message)
 {
@@ -83,7 +83,8 @@ static void reset_liveness(struct net_peer *peer)
     peer->probed = false;
 }
 
-/* Whether the provider has taken it. What it refuses is asked for again. */
+/* Sends a probe. False: the provider returned FI_EAGAIN or the rail is closed, and the caller tries
+ * again later. */
 static bool send_probe(struct path_common *net, struct net_peer *peer, int index,
                        enum net_control_kind kind)
 {
@@ -135,7 +136,7 @@ void net_mark_live(struct net_peer *peer, int rail)
     peer->live_rails |= (uint8_t)(1u << rail);
 }
 
-/* -------------------------------------------------------------------------------------- judging */
+/* ---------------------------------------------------------------------------- failure detection */
 
 bool net_mark_suspected(struct path_common *net, struct net_peer *peer, const char *sentence,
                         const char *cause)
@@ -173,7 +174,7 @@ static void send_probes(struct path_common *net, struct net_peer *peer)
     peer->probed_ns = peer->silent_ns;
 }
 
-/* Every rail but its own over which it could be asked has refused. */
+/* Whether the probes over all other rails have failed. */
 static bool all_probes_failed(const struct path_common *net, const struct net_peer *peer)
 {
     for (int i = 0; i < net->rail_count; i++)
@@ -183,7 +184,7 @@ static bool all_probes_failed(const struct path_common *net, const struct net_pe
     return true;
 }
 
-/* An error has been reported over its rail. */
+/* Decides on a rail that has reported an error. */
 static void check_suspected_rail(struct path_common *net, struct net_peer *peer)
 {
     struct net_rail *rail = &net->rails[peer->current_rail];
@@ -230,10 +231,11 @@ void net_check_peers(struct path_common *net)
         check_peer(net, &net->peers[pe], ns < NET_CHECK_STEP_NS ? ns : NET_CHECK_STEP_NS);
 }
 
-/* --------------------------------------------------------------------------------------- moving */
+/* ------------------------------------------------------------------------------- retransmission */
 
-/* What of the peer nobody can send again: remote accesses that are no pieces, and writes whose
- * source may have been used for something else. */
+/* Whether something in flight to the peer cannot be retransmitted: direct RMA operations, writes
+ * that are not confirmed and whose source may have been reused, and staged RMA operations on the
+ * first rail. */
 static bool has_unrecoverable(struct path_common *net, const struct net_peer *peer)
 {
     return peer->directs || peer->acknowledged < peer->unconfirmed_write ||

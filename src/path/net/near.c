@@ -30,7 +30,7 @@ static int count_links(const char *chain)
     return n;
 }
 
-/* Length of the part that both chains begin with, in whole links. */
+/* Length of the common start of both chains, in whole links. */
 static size_t common_prefix(const char *a, const char *b)
 {
     size_t end = 0, i = 0;
@@ -42,7 +42,8 @@ static size_t common_prefix(const char *a, const char *b)
     return end;
 }
 
-/* A switch is an upstream port with downstream ports: two links above a device below it. */
+/* A PCIe switch is an upstream port with downstream ports, so it is two links above a device below
+ * it. */
 static enum net_distance compare_chains(const struct net_device_location *a,
                                         const struct net_device_location *b)
 {
@@ -72,7 +73,7 @@ enum net_distance net_find_distance(const struct net_pe_location *location,
 
 /* ---------------------------------------------------------------------------------------- sysfs */
 
-/* The first line of a file, without its end. */
+/* Reads the first line of a file, without its newline. */
 static bool read_line(char *line, size_t bytes, const char *root, const char *folder,
                       const char *name, const char *file)
 {
@@ -106,7 +107,7 @@ static bool is_address(const char *part, size_t length)
 }
 
 /* The part of a real path from its PCI root to its last PCI device: ".../0000:01:00.0/virtio3" ends
- * before "virtio3". NULL where it has none, else *address is that device. */
+ * before "virtio3". *address is that device. NULL if the path has none. */
 static const char *find_chain(const char *real, size_t *length, const char **address)
 {
     const char *root = strstr(real, "/pci"), *part = NULL;
@@ -181,7 +182,7 @@ static int compare_addresses(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Whether this process may open the GPU: a container has the files of its own ones only. */
+/* Whether this process may open the GPU: a container has the device files of its own GPUs only. */
 static bool can_open_gpu(const char *root, const char *address)
 {
     char path[PATH_BYTES], line[128];
@@ -197,7 +198,8 @@ static bool can_open_gpu(const char *root, const char *address)
     return found && access(path, R_OK | W_OK) == 0;
 }
 
-/* In the order of their addresses, which is that of the driver where all are of one model. */
+/* Lists the GPUs in the order of their PCI addresses, which is the driver's order if all are of one
+ * model. */
 static int list_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
 {
     char path[PATH_BYTES];
@@ -215,7 +217,7 @@ static int list_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
     return n;
 }
 
-/* Leaves those that the list names, in its order; what is not told by numbers is not known. */
+/* Keeps the GPUs that the list names by index, in its order. 0 if the list names them otherwise. */
 static int keep_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *visible)
 {
     char kept[GPUS_MOST][ADDRESS_BYTES];
@@ -226,7 +228,7 @@ static int keep_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *
         if (end == at || (*end && *end != ','))
             return 0;
         if (index < 0 || index >= n)
-            break; /* as the driver does it: the list ends there */
+            break; /* The driver also ends the list here. */
         memcpy(kept[count++], gpus[index], ADDRESS_BYTES);
         at = end;
     }
@@ -234,7 +236,7 @@ static int keep_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *
     return count;
 }
 
-/* The word of a list that is this PE's turn: a number or an address. -1: neither. */
+/* Index of the GPU that the PE's word of the list names, by index or by address; -1 if none. */
 static int select_gpu(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, int local_pe, const char *wanted)
 {
     int words = 1;

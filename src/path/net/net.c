@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `net`: a peer that is reached over a network, by libfabric. Its table of operations; net.h
- * says how an operation travels, order.c what fence and quiet wait for. */
+/* Path `net`: reaches a peer over a network, by libfabric. This file has the path's table of
+ * operations; net.h says how an operation travels, order.c what fence and quiet wait for. */
 #include "path/net/hmem.h"
 
 #include "base/status.h"
@@ -9,14 +9,16 @@
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 3 << 10,          /* puts up to this go in messages */
-    SMALL_GET_BYTES = 1024,         /* gets, where the owner has to move the data in any case */
-    SMALL_GPU_GET_BYTES = 8192,     /* gets from GPU memory */
-    GPU_FRAGMENT_BYTES = 256 << 10, /* of it, asked for at a time */
-    NET_STREAM = 2                  /* any: contexts are dealt out over all of them */
+    SMALL_BYTES = 3 << 10,  /* puts up to this size go in messages */
+    SMALL_GET_BYTES = 1024, /* gets up to this size go in messages, if a CPU of the peer executes
+                               RMA operations anyway */
+    SMALL_GPU_GET_BYTES = 8192, /* gets from GPU memory up to this size go in messages */
+    GPU_FRAGMENT_BYTES =
+        256 << 10, /* bytes of a get from GPU memory in messages that are requested at a time */
+    NET_STREAM = 2 /* internal stream for copies; contexts are spread over all of them */
 };
 
-/* ---------------------------------------------------------------------------------- by requests */
+/* ------------------------------------------------------------------------ transfers in messages */
 
 static weft_status add_put_record(struct path_state *state, struct remote to, enum net_kind kind,
                                   const void *src, size_t bytes)
@@ -46,8 +48,8 @@ weft_status net_put_by_requests(struct path_state *state, struct remote to, cons
     return status;
 }
 
-/* Asks for a part of the peer's memory, and waits for it unless `nbi`. value: it is one value, read
- * by one access. */
+/* Requests data of the peer's memory, and waits for them unless `nbi`. value: they are one value,
+ * which the peer reads by one access. */
 static weft_status get_by_request(struct path_state *state, struct remote from, void *dst,
                                   size_t bytes, bool value, bool nbi)
 {
@@ -106,7 +108,7 @@ static weft_status put_locked(struct path_state *state, struct remote to, const 
     return status || nbi ? status : net_await_writes(state, peer);
 }
 
-/* A value that fits one access is read by one. */
+/* Whether the peer can read the value by one access. */
 static bool fits_one_access(struct remote at, size_t bytes)
 {
     return bytes <= 8 && !(bytes & (bytes - 1)) && bytes && at.offset % bytes == 0;
@@ -117,7 +119,7 @@ static weft_status get_locked(struct path_state *state, struct remote from, void
 {
     struct net_peer *peer = &state->net->peers[from.peer->pe];
     weft_status status = net_check_failure(state->net, peer);
-    if (status || !bytes) /* nobody would answer */
+    if (status || !bytes) /* An empty get has no answer. */
         return status;
     if (fits_one_access(from, bytes))
         return get_by_request(state, from, dst, bytes, true, nbi);
@@ -138,7 +140,7 @@ static bool is_gpu_memory(const struct path_world *world, const void *local)
     return unlikely(world->gpu != NULL) && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
 }
 
-/* A few bytes: through plain host memory. */
+/* Copies up to SMALL_BYTES through host memory. */
 static weft_status copy_through_host(struct remote at, void *local, size_t bytes, bool is_put)
 {
     struct path_state *state = at.peer->state;
@@ -154,7 +156,7 @@ static weft_status copy_through_host(struct remote at, void *local, size_t bytes
     return status || is_put ? status : gpu_copy(gpu, NET_STREAM, local, host, bytes, GPU_DONE);
 }
 
-/* `local` is GPU memory. */
+/* Transfers from or to local GPU memory. */
 static weft_status transfer_from_gpu(struct remote at, void *local, size_t bytes, bool is_put,
                                      bool nbi)
 {
@@ -173,7 +175,7 @@ static weft_status transfer_from_gpu(struct remote at, void *local, size_t bytes
     return status;
 }
 
-/* ------------------------------------------------------------------------------------ the table */
+/* ------------------------------------------------------------------------ the path's operations */
 
 static weft_status net_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
@@ -197,7 +199,7 @@ static weft_status net_get(struct remote from, void *dst, size_t bytes, bool nbi
     return status;
 }
 
-/* `value` and what a load fills are the caller's own: host memory. */
+/* `value`, and the destination of a load, are host memory of the caller. */
 static weft_status net_store(struct remote to, const void *value, size_t width)
 {
     struct path_state *state = to.peer->state;
@@ -380,7 +382,7 @@ static weft_status net_fence(struct path_state *state)
     return status;
 }
 
-/* A PE that waits lets out what each context holds back; one of them looks for all. */
+/* Sends the open messages of the context. Of all contexts, one polls. */
 static bool net_progress(struct path_state *state)
 {
     struct path_common *net = state->net;
@@ -396,7 +398,7 @@ static bool net_progress(struct path_state *state)
     return came;
 }
 
-/* -------------------------------------------------------------------------- joining and leaving */
+/* ------------------------------------------------------------------------------- open and close */
 
 static const char *net_obstacle(const struct path_facts *facts)
 {

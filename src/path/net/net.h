@@ -38,7 +38,7 @@ enum {
     NET_REASON_BYTES = 224,     /* bytes of a text that says why a NIC does not reach GPU memory */
 };
 
-/* ------------------------------------------------------------------------------ at this end */
+/* ------------------------------------------------------------------------------ data structures */
 
 /* Both sides of an RMA operation. */
 struct net_ends {
@@ -319,7 +319,7 @@ struct path_common {
     int wake_descriptor;           /* eventfd that ends the thread's sleep */
 };
 
-/* ------------------------------------------------------------- offers.c: what libfabric has */
+/* -------------------------------------------------------- offers.c: choice of provider and NICs */
 
 /* The NICs that this PE opens, the one for messages first. */
 struct net_selection {
@@ -354,7 +354,7 @@ void net_close(struct path_common *net);
 /* take.c: the CPUs on the NUMA node of the NIC that carries messages. */
 bool net_cpus(const struct path_common *net, cpu_set_t *cpus);
 
-/* --------------------------------------------------- words.c: what strangers cannot guess */
+/* ------------------------------------------------------------- words.c: secrets of the messages */
 
 /* Fills `bytes` with random bytes of the kernel. False if the kernel gives none; errno says why. */
 bool net_random_bytes(void *bytes, size_t count);

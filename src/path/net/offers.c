@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libfabric offers here, in the words of choose.h, and the choice that all PEs make together.
- * Opens nothing. */
+/* Lists libfabric's providers as entries of choose.h, and finds the rows that all PEs have. It
+ * opens nothing. */
 #include "path/net/offers.h"
 
 #include "base/config.h"
@@ -20,7 +20,7 @@
 
 enum { API_VERSION = FI_VERSION(1, 11) };
 
-/* -------------------------------------------------------------------------------- one offer */
+/* ------------------------------------------------------------------------------------ one entry */
 
 /* Whether the network interface is IP over InfiniBand. */
 static bool is_ipoib(const char *interface)
@@ -98,7 +98,7 @@ static struct net_provider_entry make_entry(const struct fi_info *info)
     return entry;
 }
 
-/* ------------------------------------------------------------------------------- the whole list */
+/* ------------------------------------------------------------------------ the list of providers */
 
 static void free_entries(const struct fabric *lib, struct net_provider_list *providers)
 {
@@ -125,7 +125,7 @@ static weft_status make_entries(struct net_provider_list *providers)
     return WEFT_OK;
 }
 
-/* What this path can live with, so that providers ask for no more. */
+/* The requirements that this path can meet, so that providers ask for no more. */
 static void fill_hints(struct fi_info *hints)
 {
     hints->ep_attr->type = FI_EP_RDM;
@@ -137,9 +137,10 @@ static void fill_hints(struct fi_info *hints)
     hints->domain_attr->av_type = FI_AV_TABLE;
 }
 
-/* libfabric makes its queues as long as so many peers need, and takes 256 where nobody tells: too
- * long for devices whose queues end before (soft RoCE), and too short for larger jobs. It reads
- * this once, at its first call of a process; children of the program shall not find it. */
+/* libfabric sizes its queues for the number of peers in FI_UNIVERSE_SIZE, by default 256: too many
+ * for devices with short queues (soft RoCE), too few for larger jobs. libfabric reads the variable
+ * once, at its first call in the process. It is unset again, so that children of the application do
+ * not inherit it. */
 static int call_getinfo(const struct fabric *lib, int npes, struct fi_info *hints,
                         struct fi_info **list)
 {
@@ -156,7 +157,7 @@ static int call_getinfo(const struct fabric *lib, int npes, struct fi_info *hint
     return error;
 }
 
-/* all: whatever there is, so that what cannot be used can be named. */
+/* all: every provider, to name those that cannot be used. */
 static weft_status list_providers(const struct fabric *lib, int npes, bool all,
                                   struct net_provider_list *providers)
 {
@@ -172,9 +173,9 @@ static weft_status list_providers(const struct fabric *lib, int npes, bool all,
     return make_entries(providers);
 }
 
-/* ---------------------------------------------------------------------- what all have in common */
+/* ------------------------------------------------------------------------ exchange with all PEs */
 
-/* libfabric leaves provider shm out, without a word, where it has no room for its file. */
+/* libfabric leaves out provider shm, without an error, if /dev/shm has no space for its file. */
 static weft_status add_shm_hint(weft_status status, const struct net_config *config)
 {
     enum { FILE_KIB = 16 << 10 };
@@ -197,8 +198,8 @@ static weft_status find_rows(const struct fabric *lib, int npes, const struct ne
     if (!status)
         status = net_choose_rows(providers->entry, providers->count, config, &mine->rows);
     if (status == WEFT_ERR_CONFIG || status == WEFT_ERR_UNSUPPORTED) {
-        /* Said again with all that is there in view: so a provider that lacks something is
-         * named. */
+        /* The error text is made from the list of all providers, so that it names what a provider
+         * lacks. */
         struct net_provider_list every = {0};
         net_rows none;
         status = list_providers(lib, npes, true, &every);
@@ -240,7 +241,7 @@ static weft_status exchange_records(const struct path_world *world,
     return status;
 }
 
-/* WEFT_ERR_CONFIG stays one; what else this PE lacks is told to all instead. */
+/* A WEFT_ERR_CONFIG is returned; any other obstacle of this PE goes into its exchange record. */
 static weft_status find_providers(const struct net_config *config, int npes,
                                   const struct fabric **lib, struct net_provider_list *providers,
                                   struct net_exchange_record *mine)
@@ -254,7 +255,7 @@ static weft_status find_providers(const struct net_config *config, int npes,
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------- choosing */
+/* --------------------------------------------------------------------------------------- choice */
 
 static weft_status check_rails_option(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing the endpoint of this PE, and telling its address to all the others. */
+/* Opens and closes the endpoints of this PE, and exchanges their addresses with all PEs. */
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
@@ -16,12 +16,13 @@
 
 enum {
     ADDRESS_BYTES = 120,
-    RECEIVES_LEAST = 64, /* posted at least */
+    RECEIVES_LEAST = 64, /* receives that are posted on a rail at least */
     RECEIVES_MOST = 256,
     RECEIVES_PER_PEER = 4,
 };
 
-/* How a PE is reached over each of its rails. key: PE 0's is that of the job (words.c). */
+/* Exchange record of a PE: the address of each of its rails. The key of PE 0's record is the job's
+ * key (words.c). */
 struct address_record {
     uint8_t key[SIPHASH_KEY_BYTES];
     int32_t count;
@@ -59,8 +60,8 @@ static weft_status get_own_address(struct path_common *net, struct net_rail *rai
     return error ? net_call_failed(net, rail, "fi_getname", error) : WEFT_OK;
 }
 
-/* A rail, with GPU memory where the provider has that; one that cannot be opened so is opened
- * without. What the first said is kept in gpu_lacks. */
+/* Opens a rail with FI_HMEM if the provider has it. If that fails, the rail is opened without, and
+ * gpu_lacks keeps the reason of the first rail. */
 static weft_status open_rail_with_gpu(struct path_common *net, struct net_rail *rail)
 {
     char lacks[NET_REASON_BYTES];
@@ -108,8 +109,8 @@ static weft_status open_own_endpoints(struct path_common *net, struct address_re
 
 /* ------------------------------------------------------------------------------------ addresses */
 
-/* Which of a peer's rails one of this PE's leads to: of the same network, the one of the same
- * number before others, the next ones by turns; -1 = none. */
+/* The peer's rail that a rail of this PE connects to; -1 if none. It is on the same network; the
+ * rail with the same index is preferred, then the next ones in turn. */
 static int find_peer_rail(const struct path_common *net, int rail,
                           const struct address_record *peer)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a context of path net keeps for each peer, and what fence and quiet make of it: which
- * operations must have arrived before the next one goes, and when all of them have. Knows no kind
- * of operation. */
+/* The per-peer state of a context, and how fence and quiet use it: which operations must have
+ * arrived before the next one starts, and when all of them have. It depends on no kind of
+ * operation. */
 #include "path/net/net.h"
 
 #include "base/status.h"
 
 #include <stdlib.h>
 
-/* --------------------------------------------------------------------------- what contexts keep */
+/* ------------------------------------------------------------------------------------- contexts */
 
 struct net_channel *net_touch_channel(struct path_state *state, int pe)
 {
@@ -27,7 +27,7 @@ void net_free_state(struct path_state *state)
     free(state);
 }
 
-/* Frees a closed context that nothing points to any more. */
+/* Frees a closed context that no operation points to. */
 void net_drop_state(struct path_state *state)
 {
     if (likely(!state->closed) || state->in_flight)
@@ -56,7 +56,7 @@ weft_status net_open_state(const struct path_world *world, struct path_state **r
     return WEFT_OK;
 }
 
-/* What was never completed by a quiet is lost, as it may be. */
+/* Operations that no quiet has completed may be lost. */
 void net_close_state(struct path_state *state)
 {
     struct path_common *net = state->net;
@@ -69,10 +69,9 @@ void net_close_state(struct path_state *state)
     pthread_mutex_unlock(&net->lock);
 }
 
-/* ---------------------------------------------------------------------------- order to one peer */
+/* ---------------------------------------------------------------------------------------- fence */
 
-/* Until none is left of what `count` counts: a number of the channel to the peer, or of the
- * context. */
+/* Waits until `count`, of the channel to the peer or of the context, is 0. */
 static weft_status await_zero(struct path_state *state, struct net_peer *peer,
                               enum box_operation operation, const uint32_t *count)
 {
@@ -105,13 +104,13 @@ weft_status net_await_sources(struct path_state *state, struct net_peer *peer)
     return status ? status : net_await_writes(state, peer);
 }
 
-/* What is staged is a message or a write from now on. */
+/* Waits until the peer has been notified of all staged puts: from then on they are ordered as
+ * messages or writes. */
 static weft_status await_notifications(struct path_state *state, struct net_peer *peer)
 {
     return await_zero(state, peer, BOX_OP_PUT, &state->channels[peer->pe].unnotified);
 }
 
-/* What is given next must not come before what was given so far. Costs nothing until then. */
 void net_fence_channel(const struct path_common *net, struct net_channel *channel)
 {
     channel->fence_message = channel->last_message;
@@ -120,7 +119,8 @@ void net_fence_channel(const struct path_common *net, struct net_channel *channe
                             channel->striped_writes > 0;
 }
 
-/* Before a request: messages follow the writes in front of them, or else those have arrived. */
+/* Waits for the fence: messages follow the writes in front of them, or else those writes must have
+ * arrived. */
 weft_status net_order_request(struct path_state *state, struct net_peer *peer)
 {
     struct net_channel *channel = &state->channels[peer->pe];
@@ -135,7 +135,7 @@ weft_status net_order_request(struct path_state *state, struct net_peer *peer)
     return net_await_writes(state, peer);
 }
 
-/* Before a write: it would overtake what the owner has yet to carry out. */
+/* An RMA write would overtake requests that the peer has not executed yet. */
 weft_status net_order_write(struct path_state *state, struct net_peer *peer)
 {
     struct net_channel *channel = &state->channels[peer->pe];
@@ -154,14 +154,14 @@ static weft_status return_failure(struct path_state *state)
     return failed ? base_fail(failed, "%s", state->sentence) : WEFT_OK;
 }
 
-/* The owner will tell when it is done with all that this context has given it. */
+/* Requests an acknowledgement for everything that the context has sent to the peer. */
 static void request_acknowledgement(struct path_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
     struct net_peer *peer = &state->net->peers[pe];
     peer->guessed_quiet = false;
     if (channel->unconfirmed) {
-        /* The answer to a message behind the writes confirms them. */
+        /* The acknowledgement of a message after the writes confirms them. */
         if (!peer->open_message)
             peer->ack_requested =
                 peer->ack_requested < peer->last_sent ? peer->ack_requested : peer->last_sent - 1;
@@ -189,7 +189,7 @@ static weft_status complete_peer(struct path_state *state, int pe)
     return status;
 }
 
-/* Channels that another thread has used meanwhile stay in the list. */
+/* Channels that another thread has used during the wait stay in the list. */
 static void drop_idle_channels(struct path_state *state)
 {
     int kept = 0;
@@ -215,7 +215,8 @@ static weft_status await_operations(struct path_state *state)
     return status;
 }
 
-/* Word of all that is staged has gone, and what must be there before it is confirmed is. */
+/* Waits until the peer has been notified of all staged puts, and until the writes that the next
+ * message confirms have arrived. */
 static weft_status prepare_quiet(struct path_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];

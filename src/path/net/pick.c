@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { SHARE_MOST = 4 }; /* NICs that a PE takes unasked */
+enum { SHARE_MOST = 4 }; /* NICs that a PE uses at most by default */
 
 struct pick_input {
     const struct net_candidates *all;
@@ -12,9 +12,9 @@ struct pick_input {
     int npes;
 };
 
-/* ----------------------------------------------------------------------------- what can be used */
+/* ---------------------------------------------------------------------------------- usable NICs */
 
-/* Another node has the address too, so that it leads nowhere. */
+/* Whether another node has the same address, so that the address reaches no other node. */
 static bool is_private(const struct pick_input *world, int pe, const struct net_candidate *nic)
 {
     for (int other = 0; other < world->npes && nic->address; other++)
@@ -41,7 +41,8 @@ static bool is_common_network(const struct pick_input *world, uint64_t network)
     return true;
 }
 
-/* Bit per NIC of a PE; all, where nothing would be left. */
+/* Bit per NIC of a PE: those with an address of their own, on a network that all PEs have. A
+ * condition that no NIC meets is dropped. */
 static uint32_t find_usable_nics(const struct pick_input *world, int pe)
 {
     const struct net_candidates *candidates = &world->all[pe];
@@ -56,7 +57,7 @@ static uint32_t find_usable_nics(const struct pick_input *world, int pe)
     return common ? common : open;
 }
 
-/* The network of everybody's home; 0: any will do. */
+/* The network of all first rails; 0: any network. */
 static uint64_t find_first_rail_network(const struct pick_input *world)
 {
     const struct net_candidates *first = &world->all[0];
@@ -72,13 +73,13 @@ static uint64_t find_first_rail_network(const struct pick_input *world)
     return best < 0 ? 0 : first->list[best].network;
 }
 
-/* --------------------------------------------------------------------------------- the division */
+/* --------------------------------------------------------------------------- division among PEs */
 
-/* How many PEs of the node have taken a NIC. */
+/* Number of PEs on the node that use each NIC. */
 struct loads {
     uint64_t names[64];
     int load[64], count;
-    int others; /* of more NICs than a node has */
+    int others; /* load of all NICs beyond the 64th */
 };
 
 static int *find_load(struct loads *loads, uint64_t name)
@@ -95,7 +96,8 @@ static int *find_load(struct loads *loads, uint64_t name)
     return &loads->load[i];
 }
 
-/* Of those in `may`: nearer first, then less taken, then in the order told. -1 = none. */
+/* Index of the best NIC in `may`: the nearest, then the one with the lowest load, then the first in
+ * the list. -1 if none. */
 static int find_nearest(const struct net_candidates *candidates, uint32_t may, struct loads *loads)
 {
     int best = -1;

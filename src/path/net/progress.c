@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What makes path net go on: reading completions, by whoever waits, and by a thread for those who
- * compute. The thread keeps away while callers poll often, and sleeps while nothing comes: on the
- * descriptor of the completion queue where the provider has one, else for a time that grows. */
+/* Progress of path net: callers that wait read completions, and a progress thread does so while the
+ * application computes. The thread is suspended while callers poll often. It sleeps while nothing
+ * comes: on the file descriptor of the completion queue if the provider has one, else with an
+ * exponential back-off. */
 #include "path/net/stripe.h"
 
 #include "base/clock.h"
@@ -19,24 +20,28 @@
 #include <unistd.h>
 
 enum {
-    READ_ENTRIES = 16,                     /* read at once */
-    READ_ROUNDS = 8,                       /* at most, before others get the lock */
-    LAUNCHER_WAIT_NS = 2000 * 1000 * 1000, /* for the launcher's account of a death to arrive */
-    OFTEN_POLLS = 4,      /* polls by callers in one nap: the thread is not needed, */
-    OFTEN_NS = 10 * 1000, /* where they are so near to each other; or its CPU is shared */
+    READ_ENTRIES = 16, /* completions read at once */
+    READ_ROUNDS = 8,   /* reads before other threads get the lock */
+    LAUNCHER_WAIT_NS =
+        2000 * 1000 * 1000, /* time for the launcher's report of a peer's death to arrive */
+    OFTEN_POLLS =
+        4, /* polls by callers during one back-off that suspend the thread, if CPUs are shared */
+    OFTEN_NS = 10 * 1000, /* average time between polls by callers that suspends the thread, if CPUs
+                             are not shared */
     BACKOFF_LEAST_NS = 20 * 1000,
     BACKOFF_MOST_NS = 1000 * 1000,
-    SUSPEND_NS = 200 * 1000, /* on leave, unless it would stop a caller */
-    PES_PER_TURN =
-        4, /* on each CPU: with so many times as many the longest nap is so many times as long */
-    SLEEP_MS = 100,        /* at most, while nothing is under way */
-    AWAKE_NS = 100 * 1000, /* the thread, after two events as near to each other */
+    SUSPEND_NS =
+        200 * 1000, /* time between checks of a suspended thread that takes no CPU from a caller */
+    PES_PER_TURN = 4,      /* with n times this number of PEs on each CPU, the longest back-off is n
+                              times as long */
+    SLEEP_MS = 100,        /* longest sleep while nothing is in flight */
+    AWAKE_NS = 100 * 1000, /* time that the thread polls on after two events within the same time */
 };
 
 /* ------------------------------------------------------------------------------------- failures */
 
-/* The launcher may know better why a peer does not answer: its death ends the job, with its
- * account. The first who is told of the failure waits for that. */
+/* The launcher may report why a peer does not answer: a peer that died ends the job with a report.
+ * The first caller that finds the failure waits for that report. */
 static void await_launcher_report(struct path_common *net, struct net_peer *peer)
 {
     struct path_wait wait = net_make_wait(net, peer, BOX_OP_QUIET, 0);
@@ -70,7 +75,7 @@ void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status s
 {
     if (peer->failed)
         return;
-    char copy[NET_SENTENCE_BYTES]; /* may be the last error itself */
+    char copy[NET_SENTENCE_BYTES]; /* `sentence` may be the last error itself. */
     snprintf(copy, sizeof copy, "%.*s", NET_SENTENCE_BYTES - 1, sentence);
     memcpy(peer->sentence, copy, sizeof copy);
     peer->failed = status;
@@ -136,8 +141,7 @@ static void handle_completion_error(struct path_common *net, struct net_rail *ra
 
 /* ---------------------------------------------------------------------------------- completions */
 
-/* That a message has left tells nothing of the peer: a wait must not take it for a move of
- * anybody. */
+/* The completion of a send says nothing about the peer, so a wait must not count it as progress. */
 static void handle_completion(struct path_common *net, struct net_post *post, size_t bytes,
                               fi_addr_t source)
 {
@@ -170,7 +174,7 @@ static void uncount_read(struct net_rail *rail, struct net_post *post)
     rail->read_wait_ns = 0;
 }
 
-/* How many were read. */
+/* Reads completions once. Returns their number. */
 static int read_completions(struct path_common *net, struct net_rail *rail)
 {
     struct fi_cq_msg_entry entries[READ_ENTRIES];
@@ -221,10 +225,11 @@ bool net_poll(struct path_common *net)
     return all > 0;
 }
 
-/* ofi_rxm gives the room of a message that it has not told of yet back to its connection, also when
- * that has just been closed, and dies of it where connections have rooms of their own (verbs). So
- * what is still coming is taken first: answers that nobody waits for. None is given any more, and
- * other PEs have come as far (the barrier of job_leave_paths()), so that it ends. */
+/* ofi_rxm returns the receive buffer of an unreported message to its connection even after the
+ * connection has been closed, and crashes if connections have buffers of their own (verbs). So this
+ * PE first receives what is still coming, which is answers that no caller waits for. It sends no
+ * more answers itself, and all PEs have come to this point (the barrier of job_leave_paths()), so
+ * the loop ends. */
 void net_drain(struct path_common *net)
 {
     enum { STILL_NS = 2 * 1000 * 1000, MOST_NS = 100 * 1000 * 1000 };
@@ -241,9 +246,10 @@ void net_drain(struct path_common *net)
     pthread_mutex_unlock(&net->lock);
 }
 
-/* -------------------------------------------------------------------------------------- callers */
+/* ----------------------------------------------------------------------------- waits of callers */
 
-/* Who was waited for, and where; and what libfabric keeps to itself. */
+/* Adds the peer, its address and the NIC to the error of a wait, and a limit of open files that
+ * libfabric does not report. */
 static weft_status add_wait_context(struct path_common *net, const struct net_peer *peer,
                                     weft_status status)
 {
@@ -271,14 +277,15 @@ weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path
     return unlikely(status) ? add_wait_context(net, peer, status) : WEFT_OK;
 }
 
-/* ----------------------------------------------------------------------------------- the thread */
+/* ------------------------------------------------------------------------------ progress thread */
 
 static void sleep_ns(uint64_t ns)
 {
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* The descriptors of all queues; false: one has none, or something has come. Lock held. */
+/* Gets the file descriptors of all completion queues. False if one has none, or if something has
+ * come. Lock held. */
 static bool get_wait_descriptors(struct path_common *net, struct pollfd *wait, nfds_t *count,
                                  bool *sleeps)
 {
@@ -296,7 +303,8 @@ static bool get_wait_descriptors(struct path_common *net, struct pollfd *wait, n
     return true;
 }
 
-/* Until something comes, or the thread shall stop. Without a descriptor: for *ns, which doubles. */
+/* Sleeps until something comes or the thread must stop. Without a file descriptor it sleeps *ns,
+ * and doubles *ns. */
 static void sleep_for_event(struct path_common *net, uint64_t *ns)
 {
     struct pollfd wait[NET_RAILS + 1] = {{.fd = net->wake_descriptor, .events = POLLIN}};
@@ -316,9 +324,9 @@ static void sleep_for_event(struct path_common *net, uint64_t *ns)
     *ns = 2 * *ns < BACKOFF_MOST_NS ? 2 * *ns : BACKOFF_MOST_NS;
 }
 
-/* Whether callers have polled by themselves while it napped; then they are left alone with the
- * lock. Where this thread would take a CPU from them it naps longer; where others share it, it may
- * come to messages before they do. */
+/* Whether callers have polled often enough during the back-off; the thread then leaves the lock to
+ * them. It backs off longer if it would take a CPU from a caller. If PEs share CPUs, the thread may
+ * handle messages before a caller runs. */
 static bool should_suspend(struct path_common *net, uint64_t *backoff_ns, uint32_t *seen)
 {
     const struct path_world *world = net->world;
@@ -329,8 +337,7 @@ static bool should_suspend(struct path_common *net, uint64_t *backoff_ns, uint32
     uint32_t polls = atomic_load_explicit(&net->caller_polls, memory_order_relaxed);
     bool often = polls - *seen >= (crowded ? OFTEN_POLLS : *backoff_ns / OFTEN_NS);
     *seen = polls;
-    uint64_t turns =
-        (uint64_t)(pes / world->cpus / PES_PER_TURN); /* many PEs take turns on a CPU */
+    uint64_t turns = (uint64_t)(pes / world->cpus / PES_PER_TURN); /* PEs take turns on a CPU */
     *backoff_ns = stops ? BACKOFF_MOST_NS * (turns ? turns : 1) : SUSPEND_NS;
     return often;
 }
@@ -354,7 +361,8 @@ static void *run_progress_thread(void *argument)
             awake_until = now - last_ns < AWAKE_NS ? now + AWAKE_NS : now;
             last_ns = now;
         } else if (needs_polling || now < awake_until) {
-            sched_yield(); /* the GPU is at it, and nothing will wake us; or waking takes longer */
+            sched_yield(); /* Copies of the GPU, or FI_EAGAIN, end without an event; or an event is
+                              expected sooner than a wake-up takes. */
         } else {
             sleep_for_event(net, &backoff_ns);
         }
@@ -362,7 +370,8 @@ static void *run_progress_thread(void *argument)
     return NULL;
 }
 
-/* A process that ends without finalizing: the thread must not run into the library's own end. */
+/* In a process that ends without finalizing, the thread must end before libfabric's own exit
+ * handlers run. */
 static struct path_common *running;
 static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NICs of path net: what libfabric has on each, opened and closed. What goes over them is not
- * known here. */
+/* The NICs of path net: opens and closes the libfabric objects of each, and posts RMA operations.
+ * It does not know what they transfer. */
 #include "path/net/net.h"
 
 #include "base/status.h"
@@ -19,10 +19,10 @@ const char *net_interface_name(const struct net_rail *rail)
     return name ? name : "an interface without a name";
 }
 
-/* At least so many. */
+/* A lower bound of the number of open files. */
 static rlim_t count_open_files(const struct rlimit *limit)
 {
-    int next = dup(STDERR_FILENO); /* the lowest number that is free */
+    int next = dup(STDERR_FILENO); /* the lowest free file descriptor */
     if (next < 0)
         return errno == EMFILE ? limit->rlim_cur : 0;
     close(next);
@@ -77,7 +77,7 @@ weft_status net_call_failed(const struct path_common *net, const struct net_rail
                      limit_text);
 }
 
-/* ------------------------------------------------------------------------------------- traits */
+/* ------------------------------------------------------------------------------ provider traits */
 
 static bool is_provider_in(const struct fi_info *info, const char *const *names)
 {
@@ -86,9 +86,9 @@ static bool is_provider_in(const struct fi_info *info, const char *const *names)
     return *names != NULL;
 }
 
-/* Providers of which it is known that a message is never carried out before what earlier writes of
- * the same sender have left in memory: one stream of bytes, or one connection of a NIC that keeps
- * that order. The flag of libfabric alone promises the order in which operations begin. */
+/* Providers that are known to execute a message only after the memory writes of earlier RMA
+ * operations of the same sender: they use one byte stream, or one connection of a NIC that keeps
+ * that order. libfabric's flag alone promises only the order in which operations start. */
 static bool messages_follow_writes(const struct fi_info *info)
 {
     static const char *const names[] = {"tcp",         "net",           "tcp;ofi_rxm",
@@ -103,10 +103,10 @@ bool net_cpu_executes_rma(const struct fi_info *info)
     return is_provider_in(info, names);
 }
 
-/* Provider tcp of libfabric 1.17.0, which Debian 12 and Ubuntu 24.04 have, and of those before: a
- * remote read of which a part has come stands in two of its lists, so that closing the endpoint
- * reports and frees it twice, the second time without a context, of which ofi_rxm dies. 1.17.1 and
- * 1.18 do not; the version that a library tells has no third number. */
+/* Provider tcp of libfabric 1.17.0, which Debian 12 and Ubuntu 24.04 have, and of earlier versions:
+ * an RMA read that has received a part of its data is in two lists, so closing the endpoint reports
+ * and frees it twice, the second time without a context, and ofi_rxm crashes. 1.17.1 and 1.18 are
+ * correct. The version number that the library reports has no third part. */
 static bool crashes_on_reads(const struct fabric *lib, const struct fi_info *info)
 {
     return lib->version() < FI_VERSION(1, 18) &&
@@ -133,7 +133,7 @@ static void find_traits(const struct fabric *lib, struct net_rail *rail)
 
 /* ------------------------------------------------------------------------------------ endpoint */
 
-/* With a descriptor to sleep on, where the provider has one. */
+/* Opens the completion queue with a file descriptor for poll(), if the provider has one. */
 static int open_completion_queue(struct net_rail *rail)
 {
     struct fi_cq_attr attr = {
@@ -174,7 +174,7 @@ weft_status net_open_rail(struct path_common *net, struct net_rail *rail)
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------ remote accesses */
+/* ------------------------------------------------------------------------------- RMA operations */
 
 ssize_t net_post_rma(struct net_rail *rail, struct net_post *post, struct fi_msg_rma *message,
                      bool write)
@@ -209,7 +209,7 @@ int net_bind_memory(struct net_rail *rail, struct fid_mr **memory)
 int net_register_memory(struct net_rail *rail, const void *base, size_t bytes, uint64_t access,
                         struct fid_mr **memory)
 {
-    enum { TRIES = 8 }; /* where keys are short one may be taken already */
+    enum { TRIES = 8 }; /* a short random key may be in use already */
     int error = -FI_ENOKEY;
     uint64_t key;
     *memory = NULL;
@@ -223,7 +223,7 @@ int net_register_memory(struct net_rail *rail, const void *base, size_t bytes, u
     return error ? error : net_bind_memory(rail, memory);
 }
 
-/* -------------------------------------------------------------------------------------- the end */
+/* ---------------------------------------------------------------------------------------- close */
 
 #define CLOSE(object)                                                                              \
     do {                                                                                           \
@@ -232,8 +232,8 @@ int net_register_memory(struct net_rail *rail, const void *base, size_t bytes, u
         (object) = NULL;                                                                           \
     } while (0)
 
-/* One that would die of it is left as it is: such a provider moves nothing but when its completions
- * are looked for, which nobody does from now on. */
+/* An endpoint that would crash is left open: such a provider accesses memory only while its
+ * completion queue is read, and no thread reads it any more. */
 void net_close_endpoint(struct net_rail *rail)
 {
     rail->left_open |= rail->endpoint && rail->reads_in_flight && rail->traits.crashes_on_reads;

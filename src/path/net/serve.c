@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes in messages: requests of peers, which are carried out on this PE's memory (serve.h),
- * and answers to this PE's own (ask.c). */
+/* Executes the records of messages: requests of peers on this PE's memory (serve.h), and answers to
+ * this PE's own requests (ask.c). */
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
@@ -13,14 +13,16 @@
 enum {
     ANSWER_MOST = NET_MESSAGE_BYTES - sizeof(struct net_head) - sizeof(struct net_record) -
                   sizeof(struct net_result),
-    FETCH_MOST = 256 << 10, /* as much as is asked for at a time */
+    FETCH_MOST = 256 << 10, /* bytes of a get at most */
     STAGING_MOST =
-        1 << 30 /* bytes of a room: the most that WEFT_NET_LOT and WEFT_NET_LOTS come to */
+        1
+        << 30 /* bytes of a staging buffer: the largest product of WEFT_NET_LOT and WEFT_NET_LOTS */
 };
 
 /* ------------------------------------------------------------------------------------- requests */
 
-/* data: what is sent back with it. */
+/* Adds an answer with `bytes` bytes of data. Returns the address of the data; NULL if no memory is
+ * left. */
 static void *add_result(struct path_common *net, struct net_peer *to, enum net_kind kind,
                         struct net_result result, size_t bytes)
 {
@@ -70,13 +72,14 @@ static void execute_atomic(struct path_common *net, struct net_peer *from,
     if (!atomic->token)
         return;
     struct net_result result = {.token = atomic->token, .status = status};
-    size_t width = status ? 0 : record->width; /* serve_begin() has taken it: 4 or 8 */
+    size_t width = status ? 0 : record->width; /* serve_begin() has accepted the width: 4 or 8. */
     void *data = add_result(net, from, NET_DATA, result, width);
     if (data)
-        memcpy(data, &before, width); /* little endian, as all that Weft runs on */
+        memcpy(data, &before, width); /* Weft runs on little-endian machines only. */
 }
 
-/* A part of the room of a peer. NULL: its room has none there. */
+/* The address of a slot in the staging buffer for the peer. NULL if the buffer does not contain
+ * it. */
 static void *find_slot(const struct net_peer *from, const struct net_slot *slot)
 {
     if (!from->staging_buffer || slot->offset > from->staging_bytes ||
@@ -140,8 +143,8 @@ static void answer_staging_buffer(struct path_common *net, struct net_peer *from
     answer_data(net, from, record, keys, sizeof keys);
 }
 
-/* All of it at once into pinned memory, so that the GPU is waited for once whatever number of
- * messages it takes. NULL: it is no GPU memory, or a value. */
+/* Copies the whole get into pinned memory at once, so that this PE waits once for the GPU, whatever
+ * the number of messages. NULL if the source is no GPU memory, or one value. */
 static const char *fetch_from_gpu(struct path_common *net, const struct net_record *record,
                                   uint32_t bytes, weft_status *status)
 {
@@ -159,7 +162,7 @@ static const char *fetch_from_gpu(struct path_common *net, const struct net_reco
     return net->gpu_answer_buffer;
 }
 
-/* Into a message; of what has been fetched, or from where it is. */
+/* Reads a fragment into a message: from the pinned copy, or from the memory itself. */
 static weft_status read_fragment(struct path_common *net, const struct net_record *fragment,
                                  const char *fetched, void *data)
 {
@@ -172,7 +175,7 @@ static weft_status read_fragment(struct path_common *net, const struct net_recor
     return status ? status : serve_quiet(net->serve);
 }
 
-/* In as many pieces as it takes messages. */
+/* Answers a get in as many messages as it takes. */
 static void execute_get(struct path_common *net, struct net_peer *from, struct net_record *record)
 {
     const struct net_query query = *(const struct net_query *)net_payload(record);
@@ -198,7 +201,7 @@ static void execute_get(struct path_common *net, struct net_peer *from, struct n
             fetch ? fetch : read_fragment(net, &fragment, fetched ? fetched + done : NULL, data);
         if (!status)
             continue;
-        memset(data, 0, fragment.bytes); /* of an earlier message */
+        memset(data, 0, fragment.bytes); /* The buffer has bytes of an earlier message. */
         ((struct net_result *)data - 1)->status = status;
     }
 }
@@ -220,7 +223,7 @@ static void answer_rail_keys(struct path_common *net, struct net_peer *from,
     answer_data(net, from, record, keys, sizeof keys);
 }
 
-/* ------------------------------------------------------------------------------- whole messages */
+/* ------------------------------------------------------------------------- records of a message */
 
 static size_t fixed_bytes(const struct net_record *record)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pieces of GPU memory under way over path net go through: stage.h. */
+/* Moves staged fragments through their phases (stage.h). */
 #include "path/net/stage.h"
 
 #include "base/log.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    COPY_IN_STREAM = 2, /* of this PE's GPU: into lots, */
+    COPY_IN_STREAM = 2, /* internal streams of this PE's GPU */
     COPY_OUT_STREAM = 3,
 };
 
@@ -37,7 +37,7 @@ static struct net_channel *get_channel(const struct net_staged_fragment *fragmen
     return &fragment->state->channels[fragment->post.peer->pe];
 }
 
-/* ------------------------------------------------------------------------------ counts and ends */
+/* ----------------------------------------------------------------------------- channel counters */
 
 static void uncount(bool *counted, uint32_t *count)
 {
@@ -64,17 +64,19 @@ static void end_fragment(struct net_staged_fragment *fragment)
     net_drop_state(state);
 }
 
-/* A piece is lost: what is behind it must not arrive, and those who wait are told why. */
+/* Fails the peer after an error of this PE's GPU: later fragments must not arrive, and callers get
+ * the error. */
 static void fail_transfer(struct path_common *net, struct net_peer *peer, weft_status status)
 {
     char sentence[NET_SENTENCE_BYTES];
     snprintf(sentence, sizeof sentence, "path net to PE %d: %.*s", peer->pe,
              NET_SENTENCE_BYTES - 40, base_last_error());
     net_fail_peer(net, peer, status, sentence);
-    peer->launcher_asked = true; /* it is not the peer that has failed */
+    peer->launcher_asked = true; /* This PE has failed, not the peer, so there is no report of the
+                                    launcher to wait for. */
 }
 
-/* ------------------------------------------------------------------------------------ this GPU */
+/* --------------------------------------------------------------------------- copies of this GPU */
 
 static weft_status begin_copy(struct path_common *net, struct net_staged_fragment *fragment,
                               unsigned lane, void *to, const void *from)
@@ -122,7 +124,7 @@ static void copy_out_of_slot(struct path_common *net, struct net_staged_fragment
         fail_transfer(net, fragment->post.peer, status);
 }
 
-/* ------------------------------------------------------------------------------------- the wire */
+/* -------------------------------------------------------------------------------------- posting */
 
 static char *local_address(const struct path_common *net,
                            const struct net_staged_fragment *fragment)
@@ -130,7 +132,7 @@ static char *local_address(const struct path_common *net,
     return fragment->uses_local_slot ? (char *)slot_address(net, fragment) : fragment->local;
 }
 
-/* As one remote access over the first rail. */
+/* Posts the fragment as one RMA operation over the first rail. */
 static ssize_t post_staged(struct path_common *net, struct net_staged_fragment *fragment)
 {
     struct iovec here = {local_address(net, fragment), fragment->bytes};
@@ -151,7 +153,7 @@ static bool needs_flush(const struct net_staged_fragment *fragment)
            fragment->post.peer->gpu_needs_flush;
 }
 
-/* What a write to its final place is from now on, is for the channel to complete. */
+/* A write without a peer slot counts in the channel's `writes` from now on. */
 static void mark_posted(struct path_common *net, struct net_staged_fragment *fragment)
 {
     struct net_channel *channel = get_channel(fragment);
@@ -167,7 +169,7 @@ static void mark_posted(struct path_common *net, struct net_staged_fragment *fra
     if (flush && confirmed)
         channel->confirm_after_writes = true;
     if (flush && !confirmed)
-        peer->gpu_written = true; /* the message that is sent next follows the write */
+        peer->gpu_written = true; /* The next message follows the write. */
     if (flush || !confirmed)
         channel->unconfirmed = true;
     if (!confirmed)
@@ -197,7 +199,7 @@ static bool try_post_staged(struct path_common *net, struct net_staged_fragment 
     return true;
 }
 
-/* In parts, which wait for NICs by themselves. */
+/* Posts the fragment as fragments of stripe.h, which wait for rails. */
 static void queue_on_rails(struct path_common *net, struct net_staged_fragment *fragment)
 {
     const struct net_transfer transfer = {.peer = fragment->post.peer,
@@ -219,7 +221,7 @@ static bool is_on_wire(const struct net_staged_fragment *fragment)
     return fragment->in_flight || fragment->rail_fragments;
 }
 
-/* The wire has done with it. */
+/* The NIC no longer uses the source or destination. */
 static void mark_arrived(struct net_staged_fragment *fragment)
 {
     if (needs_flush(fragment))
@@ -247,12 +249,13 @@ void net_stage_completed(struct path_common *net, struct net_post *post, bool we
 {
     struct net_staged_fragment *fragment = (struct net_staged_fragment *)(void *)post;
     (void)net;
-    (void)well; /* the peer has failed then, or the proof */
+    (void)well; /* The peer, or the path test, has failed then. */
     fragment->in_flight = false;
     mark_arrived(fragment);
 }
 
-/* Word to the owner, behind the write where messages follow writes. */
+/* Sends NET_SLOT_PUT or NET_SLOT_GET to the peer; it follows the RMA write if the provider keeps
+ * that order. */
 static bool try_notify_owner(struct path_common *net, struct net_staged_fragment *fragment,
                              enum net_kind kind)
 {
@@ -269,13 +272,13 @@ static bool try_notify_owner(struct path_common *net, struct net_staged_fragment
                               .bytes = (uint32_t)fragment->bytes},
            sizeof(struct net_slot));
     fragment->notify_message = peer->last_sent + 1;
-    net_flush_requests(net, peer, kind == NET_SLOT_PUT); /* the answer frees the lot */
+    net_flush_requests(net, peer, kind == NET_SLOT_PUT); /* The acknowledgement frees the slot. */
     if (!fragment->remaining_bytes)
         uncount(&fragment->counts_unnotified, &get_channel(fragment)->unnotified);
     return true;
 }
 
-/* Those are all over the first rail. */
+/* Only fragments on the first rail are not retransmitted. */
 bool net_stage_has_unrecoverable(struct path_common *net, const struct net_peer *peer)
 {
     const struct net_stage *stage = peer->stage;
@@ -316,7 +319,7 @@ void net_stage_slot_ready(struct path_common *net, struct net_peer *peer,
     fail_transfer(net, peer, (weft_status)result->status);
 }
 
-/* ------------------------------------------------------------------------------------ moving on */
+/* --------------------------------------------------------------------------------------- phases */
 
 static bool send_staged(struct path_common *net, struct net_staged_fragment *fragment)
 {
@@ -326,14 +329,15 @@ static bool send_staged(struct path_common *net, struct net_staged_fragment *fra
     return true;
 }
 
-/* All its parts have come or are lost. What NICs have written into GPU memory in place must not
- * become visible after what goes again; the bytes there are as good as nobody's until it has
- * come. */
+/* Prepares the retransmission; all fragments on rails have arrived or are lost. Data already
+ * written by the NIC must not become visible after the retransmission. The destination is undefined
+ * until the retransmission completes. */
 static void begin_retransmission(struct path_common *net, struct net_staged_fragment *fragment)
 {
     weft_status status = WEFT_OK;
     if (needs_flush(fragment))
-        fragment->post.peer->gpu_written = true; /* the word of the first lot follows */
+        fragment->post.peer->gpu_written =
+            true; /* The message with the first slot makes them visible. */
     if (!fragment->write && !fragment->uses_local_slot && fragment->local_is_gpu)
         status = net_flush_gpu(net);
     if (fragment->write)
@@ -371,7 +375,7 @@ static bool retransmit_through_slots(struct path_common *net, struct net_staged_
     return true;
 }
 
-/* A lot has made its way; the next one takes its place. */
+/* A slot is complete; the rest of the fragment takes its place. */
 static void finish_slot(struct path_common *net, struct net_staged_fragment *fragment)
 {
     if (!fragment->remaining_bytes) {
@@ -429,7 +433,7 @@ static bool advance_put(struct path_common *net, struct net_staged_fragment *fra
     }
 }
 
-/* The NIC has put it where it goes. */
+/* The NIC has read the data to their final place. */
 static void finish_get_in_place(struct path_common *net, struct net_staged_fragment *fragment)
 {
     weft_status status = fragment->local_is_gpu ? net_flush_gpu(net) : WEFT_OK;
@@ -472,7 +476,8 @@ static bool advance_get(struct path_common *net, struct net_staged_fragment *fra
     }
 }
 
-/* Nothing more goes to the peer: what libfabric or the GPU still holds is waited for. */
+/* Nothing more goes to the peer. The fragment ends when libfabric and the GPU no longer use its
+ * memory. */
 static bool advance_failed(struct path_common *net, struct net_staged_fragment *fragment)
 {
     if (is_on_wire(fragment))
@@ -524,7 +529,7 @@ bool net_stage_advance(struct path_common *net)
     return any;
 }
 
-/* ------------------------------------------------------------------------------------ beginning */
+/* -------------------------------------------------------------------------------- begin and end */
 
 static void activate_stage(struct path_common *net, struct net_stage *stage)
 {
@@ -568,7 +573,7 @@ void net_stage_free(struct path_common *net)
 {
     struct gpu *gpu = net->world->gpu;
     if (gpu && (net->active_stages || net->incomplete))
-        gpu_quiet(gpu); /* best effort: the memory it copies to goes next */
+        gpu_quiet(gpu); /* Best effort: the memory of the copies is freed next. */
     for (int pe = 0; pe < net->world->npes; pe++) {
         struct net_stage *stage = net->peers[pe].stage;
         for (uint32_t i = 0; stage && i < net->slot_count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By what way a piece of GPU memory goes over path net: in place or through memory of the library's
- * own, at each end (stage.h), and how large it is then. Makes that memory, and begins pieces. */
+/* Begins staged fragments: chooses for each end between in place and slot (stage.h), chooses the
+ * fragment's size, and allocates the slots. */
 #include "path/net/stage.h"
 
 #include "base/config.h"
@@ -11,14 +11,15 @@
 #include <string.h>
 
 enum {
-    COPY_STREAM = 2,                 /* of this PE's GPU, where neither way is open */
-    FRAGMENT_LEAST_BYTES = 64 << 10, /* of a piece, but for the last */
-    FRAGMENTS_LEAST = 4, /* so many pieces at least, where each has that: their copies overlap */
+    COPY_STREAM = 2, /* internal stream of this PE's GPU for transfers in messages */
+    FRAGMENT_LEAST_BYTES = 64 << 10, /* bytes of a fragment, except the last one */
+    FRAGMENTS_LEAST =
+        4, /* fragments of a transfer at least, if each has that size: their copies overlap */
     GRAIN_BYTES = 4096,
     SLOTS_MOST = 64,
 };
 
-/* -------------------------------------------------------------------------------- what there is */
+/* --------------------------------------------------------------------- slots and staging buffer */
 
 static void set_slot_sizes(struct path_common *net)
 {
@@ -62,7 +63,7 @@ static weft_status make_slots(struct path_common *net, struct net_stage *stage)
                            net->slot_count * net->slot_bytes >> 10, stage->peer->pe);
 }
 
-/* Its answer, which may be there already, is not needed any more; a quiet would wait for it. */
+/* The answer to the query is not needed any more. A quiet would wait for it. */
 static void drop_buffer_query(struct path_common *net, struct net_stage *stage)
 {
     weft_status status;
@@ -71,7 +72,7 @@ static void drop_buffer_query(struct path_common *net, struct net_stage *stage)
     stage->peer_buffer_token = 0;
 }
 
-/* The peer's room is asked for once; no key is known afterwards: it has none. */
+/* Asks once for the peer's staging buffer. If the peer has none, no key is known afterwards. */
 static weft_status query_peer_buffer(struct path_state *state, struct net_peer *peer)
 {
     const struct net_record query = {.kind = NET_STAGING_BUFFER};
@@ -88,10 +89,10 @@ static weft_status query_peer_buffer(struct path_state *state, struct net_peer *
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------ beginning */
+/* ------------------------------------------------------------------ size and slot of a fragment */
 
-/* So large a piece that handing it over costs little, and so small a one that the copies at both
- * ends run at the same time for most of the transfer. */
+/* A fragment is large enough that posting it costs little, and small enough that the copies at both
+ * ends run in parallel for most of the transfer. */
 static size_t choose_fragment_bytes(const struct path_common *net, size_t bytes)
 {
     size_t fragment_bytes = (bytes / FRAGMENTS_LEAST + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
@@ -111,10 +112,9 @@ static weft_status await_free_slot(struct path_common *net, struct net_peer *pee
     return status;
 }
 
-/* ------------------------------------------------------------------------------------ both ends */
+/* ------------------------------------------------------------------------- choice for both ends */
 
-/* The rails with which the local side can be used, of those that lead to the place there; whether
- * there is any. */
+/* Clears the rails that cannot use the local side. Returns whether a rail is left. */
 static bool restrict_rails(struct path_common *net, struct net_staged_fragment *fragment)
 {
     uint8_t bits = 0;
@@ -125,12 +125,13 @@ static bool restrict_rails(struct path_common *net, struct net_staged_fragment *
     return net_ends_share_rail(net, fragment->post.peer, &fragment->ends);
 }
 
-/* Whether the local side can be used in place; piece->bytes is cut where it changes. */
+/* Whether the NIC can use the local side in place; fragment->bytes is cut at the end of its
+ * registration. */
 static bool use_local_in_place(struct path_common *net, struct net_staged_fragment *fragment)
 {
     const struct net_peer *peer = fragment->post.peer;
     struct net_ends *ends = &fragment->ends;
-    if (fragment->local_is_gpu) { /* only what was proven */
+    if (fragment->local_is_gpu) { /* only rails that passed the path test */
         if (peer->gpu_access != NET_GPU_DIRECT ||
             !net_get_gpu_descriptors(net, fragment->local, &fragment->bytes, ends->descriptors))
             return false;
@@ -151,7 +152,7 @@ static bool use_local_in_place(struct path_common *net, struct net_staged_fragme
     return restrict_rails(net, fragment);
 }
 
-/* Finds or makes the local side. */
+/* Uses the local side in place, or a slot. */
 static weft_status choose_local_side(struct path_common *net, struct net_staged_fragment *fragment)
 {
     struct net_stage *stage = fragment->post.peer->stage;
@@ -170,7 +171,7 @@ static weft_status choose_local_side(struct path_common *net, struct net_staged_
     return WEFT_OK;
 }
 
-/* In place of memory of the peer that can be written and read: it has none. */
+/* Transfers the fragment in messages: the peer has no memory that RMA operations reach. */
 static weft_status stage_by_requests(struct path_state *state,
                                      const struct net_staged_fragment *fragment)
 {
@@ -193,7 +194,7 @@ static weft_status stage_by_requests(struct path_state *state,
     return status;
 }
 
-/* A place in host memory of the peer; piece->bytes is cut at the end of its chunk. */
+/* Gets the keys of the peer's host memory; fragment->bytes is cut at the end of the chunk. */
 static weft_status find_host_chunk(struct path_state *state, struct net_staged_fragment *fragment)
 {
     struct net_peer *peer = fragment->post.peer;
@@ -218,9 +219,8 @@ static weft_status find_host_chunk(struct path_state *state, struct net_staged_f
     return status;
 }
 
-/* Finds the final place, or else the room; piece->bytes is cut at the end of what is registered as
- * one.
- * Neither: no end meets the other. May wait. */
+/* Uses the remote side in place, or a slot of the peer; fragment->bytes is cut at the end of its
+ * registration. If neither has keys, the ends share no rail. It may wait. */
 static weft_status choose_remote_side(struct path_state *state,
                                       struct net_staged_fragment *fragment)
 {
@@ -242,7 +242,7 @@ static weft_status choose_remote_side(struct path_state *state,
     return status;
 }
 
-/* Where nobody can wait. The answer is looked for at the next call. */
+/* Sends the query without waiting. The next call polls for the answer. */
 static weft_status send_buffer_query(struct path_common *net, struct net_staged_fragment *fragment)
 {
     struct net_peer *peer = fragment->post.peer;
@@ -313,7 +313,8 @@ weft_status net_stage_use_slots(struct path_common *net, struct net_staged_fragm
                : base_fail(WEFT_ERR_PATH, "no NIC that is left has pinned memory at both ends");
 }
 
-/* One piece of at most piece->bytes bytes, `part` where it goes through lots. */
+/* Begins one fragment of at most fragment->bytes bytes, or at most fragment_bytes if it uses a
+ * slot. */
 static weft_status begin_fragment(struct path_state *state, struct net_staged_fragment *fragment,
                                   size_t fragment_bytes)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers over several NICs, piece by piece. See stripe.h; what happens when one fails is in
- * stripe_fail.c. */
+/* Transfers over several NICs (stripe.h). stripe_fail.c handles the failure of a NIC. */
 #include "path/net/stage.h"
 #include "path/net/stripe_piece.h"
 
@@ -13,12 +12,14 @@
 
 enum {
     FRAGMENT_BYTES = 256 << 10,
-    IN_FLIGHT_BYTES = 16 * FRAGMENT_BYTES, /* on a rail: more wait for whichever is free first */
-    UNMEASURED_BYTES = 4 * FRAGMENT_BYTES, /* on one of which it is not known how fast it is */
-    RATE_NS = 5 * 1000 * 1000,             /* a rail's rate is taken over at least so long, */
-    RATE_LEAST_NS = 50 * 1000,             /* or over all that it had to do */
-    RATE_BYTES = 32 << 10,                 /* less tells of a round trip alone */
-    RATE_VALID_NS = 20 * 1000 * 1000,      /* a rate as old as this may not hold any more */
+    IN_FLIGHT_BYTES = 16 * FRAGMENT_BYTES, /* bytes in flight on a rail; further fragments wait for
+                                              the rail that is free first */
+    UNMEASURED_BYTES = 4 * FRAGMENT_BYTES, /* the same on a rail whose rate is unknown */
+    RATE_NS =
+        5 * 1000 * 1000, /* time over which a rate is measured at least, if the rail stays busy */
+    RATE_LEAST_NS = 50 * 1000,        /* the same if the rail has become idle */
+    RATE_BYTES = 32 << 10,            /* fewer bytes measure the round trip only */
+    RATE_VALID_NS = 20 * 1000 * 1000, /* age at which a rate may no longer hold */
 };
 
 /* ---------------------------------------------------------------------------------------- lists */
@@ -50,7 +51,7 @@ static void count_fragment(struct net_fragment *fragment, int by)
     fragment->post.peer->fragments += (uint32_t)by;
 }
 
-/* It is in no list any more. */
+/* Ends a fragment that is in no list. */
 void net_fragment_finish(struct net_fragment *fragment)
 {
     struct path_state *state = fragment->state;
@@ -62,14 +63,15 @@ void net_fragment_finish(struct net_fragment *fragment)
     net_drop_state(state);
 }
 
-/* What the rail gives while it is busy, for the choice among rails. */
+/* Measures the rate of the rail while it is busy, for the choice among rails. */
 static void measure_rate(struct net_rail *rail, size_t bytes)
 {
     uint64_t now = clock_now_ns(), ns = now - rail->busy_since_ns;
     rail->moved_bytes += bytes;
     rail->stalled_ns = 0;
     rail->liveness_requested = rail->liveness_confirmed = false;
-    if (!rail->connected) { /* what was first had to wait for a connection: that is no rate */
+    if (!rail->connected) { /* The first fragment waited for a connection, so its time measures no
+                               rate. */
         rail->connected = true;
         rail->moved_bytes = 0;
         rail->busy_since_ns = now;
@@ -77,7 +79,7 @@ static void measure_rate(struct net_rail *rail, size_t bytes)
     }
     if (ns < (rail->fragments.first ? RATE_NS : RATE_LEAST_NS) || rail->moved_bytes < RATE_BYTES)
         return;
-    /* Weighed by time: what comes in a burst after a pause is not taken for speed. */
+    /* Weighted by time, so that a burst after a pause does not count as speed. */
     rail->rate_bytes = rail->rate_bytes * 3 / 4 + (double)rail->moved_bytes;
     rail->rate_ns = rail->rate_ns * 3 / 4 + (double)ns;
     rail->bytes_per_ns = rail->rate_bytes / rail->rate_ns;
@@ -94,8 +96,8 @@ static void remove_from_rail(struct path_common *net, struct net_fragment *fragm
     measure_rate(rail, fragment->bytes);
 }
 
-/* It has carried nothing for so long that a piece is worth the try: what slowed it down may be
- * over. A twentieth of the time goes into that at most, by the rate as it was. */
+/* Whether an idle rail should carry a fragment to measure its rate again: what slowed it down may
+ * have ended. At the old rate, a twentieth of the time goes into that at most. */
 static bool should_measure_again(const struct net_rail *rail)
 {
     if (rail->bytes_per_ns <= 0 || rail->fragments.first)
@@ -119,8 +121,7 @@ static void add_to_rail(struct path_common *net, struct net_fragment *fragment)
 
 /* -------------------------------------------------------------------------------------- posting */
 
-/* For the piece, or for the few bytes of it that are read behind it: their coming says that it has
- * arrived. */
+/* Posts the fragment, or the read of one byte that confirms its arrival. */
 static ssize_t post_fragment(struct path_common *net, struct net_fragment *fragment,
                              const struct net_key *key, bool confirm)
 {
@@ -147,7 +148,7 @@ static ssize_t post_fragment(struct path_common *net, struct net_fragment *fragm
     return local ? net_post_rma(rail, &fragment->post, &message, write) : -FI_ENOMEM;
 }
 
-/* They have been asked for before the piece was queued. */
+/* The keys were requested before the fragment was queued. */
 static const struct net_key *find_fragment_key(const struct net_fragment *fragment, int rail)
 {
     struct net_peer *peer = fragment->post.peer;
@@ -165,8 +166,8 @@ void net_fragment_fail_proof(struct net_fragment *fragment, const char *cause)
     net_fragment_finish(fragment);
 }
 
-/* Whether the provider has taken it. A refusal other than for now gives the rail up, or, of a
- * proof, ends the piece: then *gone. */
+/* Posts the fragment. False: the provider returned FI_EAGAIN, or an error. An error fails the rail;
+ * in a path test it ends the fragment, and sets *gone. */
 static bool try_post_fragment(struct path_common *net, struct net_fragment *fragment, bool confirm,
                               bool *gone)
 {
@@ -229,7 +230,8 @@ bool net_ends_share_rail(const struct path_common *net, const struct net_peer *p
     return false;
 }
 
-/* Until all rails have been measured, what they are told to give decides. */
+/* The measured rate. While some rail has no measured rate, the speed that the link reports, for all
+ * rails. */
 static double estimate_rate(const struct path_common *net, const struct net_rail *rail)
 {
     bool measured = true;
@@ -244,9 +246,9 @@ static bool has_capacity(const struct net_rail *rail)
     return rail->in_flight_bytes < (rail->bytes_per_ns > 0 ? IN_FLIGHT_BYTES : UNMEASURED_BYTES);
 }
 
-/* The one that will have carried it first, of those that have not refused; for a piece that is not
- * spread, the peer's own, where that can carry it. Where no other can, that one too. -1 = it has no
- * room, and none other would be sooner. */
+/* The rail that will complete the fragment first, among those that did not block. A fragment that
+ * is not spread uses the peer's current rail if that can carry it; so does a fragment that no other
+ * rail can carry. -1: that rail has no capacity left. */
 static int choose_rail(const struct path_common *net, const struct net_fragment *fragment,
                        uint32_t blocked)
 {
@@ -270,7 +272,7 @@ static int choose_rail(const struct path_common *net, const struct net_fragment 
     return best >= 0 && has_capacity(&net->rails[best]) ? best : -1;
 }
 
-/* False: no rail takes it for now. */
+/* False: every rail blocks for now. */
 static bool start_fragment(struct path_common *net, struct net_fragment *fragment,
                            uint32_t *blocked)
 {
@@ -313,7 +315,7 @@ static void confirm_writes(struct path_common *net, struct net_rail *rail)
     }
 }
 
-/* No NIC that is left has the memory registered at both ends. */
+/* Whether no NIC that is left has both ends registered. */
 static bool has_no_rail(const struct path_common *net, const struct net_fragment *fragment)
 {
     for (int i = 0; i < net->rail_count; i++)
@@ -372,7 +374,7 @@ bool net_is_striped(const struct path_common *net, const struct net_peer *peer, 
     return false;
 }
 
-/* A copy of it. */
+/* Queues a copy of `content`. */
 static weft_status queue_fragment(struct net_fragment content)
 {
     struct net_fragment *fragment = malloc(sizeof *fragment);
@@ -387,7 +389,7 @@ static weft_status queue_fragment(struct net_fragment content)
     return WEFT_OK;
 }
 
-/* Cut into pieces; *pieces: how many were queued. */
+/* Cuts the range into fragments; *fragments: how many were queued. */
 static weft_status queue_range(struct net_fragment whole, uint32_t *fragments)
 {
     size_t most = whole.state->net->rails[0].traits.max_bytes, left = whole.bytes;
@@ -418,8 +420,8 @@ weft_status net_stripe_staged(struct path_state *state, const struct net_transfe
                        fragments);
 }
 
-/* Up to the ends of the chunks on both sides; the keys are known afterwards. *bytes 0: not over
- * rails. */
+/* Cuts the range at the ends of the chunks on both sides, and gets the keys. *bytes 0: the rails
+ * cannot carry it. */
 static weft_status prepare_range(struct path_state *state, struct remote at, void *local,
                                  bool write, bool spread, size_t *bytes, struct net_pin **pin)
 {
@@ -437,7 +439,8 @@ static weft_status prepare_range(struct path_state *state, struct remote at, voi
         status = net_get_peer_key(state, peer, at.segment, chunk, &first_rail_key);
     if (!status)
         status = net_get_peer_rail_keys(state, peer, at.segment, chunk, &keys);
-    /* Without that of its own rail it would have nowhere to go when another fails. */
+    /* Without a key for the current rail the transfer could not be moved to it when another rail
+     * fails. */
     bool known =
         !status &&
         (peer->current_rail ? &keys[peer->peer_rail[peer->current_rail]] : &first_rail_key)->known;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rails that fail: they are closed, and what was under way on them goes again over others. See
- * stripe.h for what makes that safe.
+/* Failure of rails: closes them, and retransmits their fragments over others. stripe.h says what
+ * makes that safe.
  *
- * A rail has failed when the provider says so, or when for some time nothing has moved on it
- * although the peer, asked over the first rail, is there. A PE that gives a rail up asks the peers
- * it was writing to to close theirs; their answer lets the pieces go again. */
+ * A rail has failed if the provider reports an error, or if it has completed nothing for some time
+ * although the peer answers over the rail that carries messages. A PE that gives a rail up asks the
+ * peers that it was writing to to close theirs; their answer allows the retransmission. */
 #include "path/net/hmem.h"
 #include "path/net/stripe_piece.h"
 
@@ -19,7 +19,7 @@ static int rail_index(const struct path_common *net, const struct net_rail *rail
     return (int)(rail - net->rails);
 }
 
-/* ---------------------------------------------------------------------------------------- notes */
+/* ------------------------------------------------------------------------------ control records */
 
 static void send_control(struct path_common *net, struct net_peer *peer, enum net_control_kind kind,
                          int rail)
@@ -43,7 +43,7 @@ static void report_closed_rail(struct path_common *net, int rail)
     }
 }
 
-/* The peer answers, so it is the rail that has failed. */
+/* The peer answers, so the rail has failed. */
 static void warn_rail_failed(const struct path_common *net, struct net_rail *rail,
                              const struct net_peer *peer)
 {
@@ -75,7 +75,7 @@ void net_handle_control(struct path_common *net, struct net_peer *from,
                         const struct net_control *control)
 {
     bool own = control->kind == NET_CLOSE_RAIL ||
-               control->kind == NET_PEER_LIVE; /* else one of the peer */
+               control->kind == NET_PEER_LIVE; /* otherwise the rail is one of the peer */
     if (control->rail >= (own ? net->rail_count : NET_RAILS))
         return;
     struct net_rail *rail = &net->rails[control->rail];
@@ -98,12 +98,12 @@ void net_handle_control(struct path_common *net, struct net_peer *from,
         rail->stalled_ns = 0;
         break;
     case NET_PROBE:
-    case NET_PROBE_REPLY: /* those come without a number (move.c) */
+    case NET_PROBE_REPLY: /* Probes have no sequence number; move.c handles them. */
         break;
     }
 }
 
-/* ------------------------------------------------------------------------------------ giving up */
+/* --------------------------------------------------------------------------------- failed rails */
 
 void net_fail_rail(struct path_common *net, struct net_rail *rail, struct net_peer *peer,
                    const char *cause)
@@ -147,8 +147,8 @@ void net_request_close(struct path_common *net, struct net_peer *peer, int there
     peer->close_requested |= (uint8_t)(1u << there);
 }
 
-/* The piece waits for another rail, and, when it writes, for its owner to close this one; which it
- * cannot where that carries the messages between the two. */
+/* Queues the fragment for another rail. A write waits until the target PE has closed its end of
+ * this rail, which it cannot if that end carries the messages between the two PEs. */
 static void requeue_fragment(struct path_common *net, struct net_rail *rail,
                              struct net_fragment *fragment)
 {
@@ -172,7 +172,8 @@ static void requeue_fragment(struct path_common *net, struct net_rail *rail,
     net_fragments_append(&net->queued_fragments, fragment);
 }
 
-/* What has come over it is taken first: ofi_rxm dies of a message that comes after. */
+/* Reads the completions of messages that have arrived: ofi_rxm crashes if a message is completed
+ * after the close. */
 static void drain_rail(struct path_common *net, struct net_rail *rail)
 {
     enum { ROUNDS = 64 };
@@ -180,8 +181,9 @@ static void drain_rail(struct path_common *net, struct net_rail *rail)
         ;
 }
 
-/* What it has asked for comes first, where it may not be closed before. A peer that is there sends
- * it at once, or closes its own end, which ends it too. */
+/* Whether the rail must wait for its reads in flight, since closing it would crash. A live peer
+ * answers them at once, or closes its own end, which ends them too. The wait is limited to 300
+ * ms. */
 static bool waits_for_reads(struct net_rail *rail, uint64_t ns)
 {
     enum { MOST_NS = 300 * 1000 * 1000 };
@@ -189,7 +191,7 @@ static bool waits_for_reads(struct net_rail *rail, uint64_t ns)
     return rail->reads_in_flight && rail->traits.crashes_on_reads && rail->read_wait_ns < MOST_NS;
 }
 
-/* Nothing that came over it can move memory afterwards, so peers may be told. */
+/* After the close nothing that came over the rail changes memory, so peers may be told. */
 static void close_failed_rail(struct path_common *net, struct net_rail *rail)
 {
     net_close_endpoint(rail);
@@ -210,9 +212,9 @@ static void close_failed_rail(struct path_common *net, struct net_rail *rail)
               rail->left_open ? "left open, with reads under way" : "closed", rail->cause);
 }
 
-/* ------------------------------------------------------------------------------- standing still */
+/* -------------------------------------------------------------------------------- stalled rails */
 
-/* Somebody who could tell whether it is the rail or the peer. */
+/* A peer that can tell whether the rail or the peer has failed. */
 static struct net_peer *find_peer_using_rail(struct path_common *net, const struct net_rail *rail)
 {
     const struct net_fragment *fragment =
@@ -240,7 +242,8 @@ static void check_rail(struct path_common *net, struct net_rail *rail, uint64_t 
     send_control(net, peer, NET_PEER_QUERY, rail_index(net, rail));
 }
 
-/* Whether messages to those go over it that have pieces on it: move.c looks at them. */
+/* Whether the rail carries the messages to the peers that have fragments on it; move.c checks
+ * those. */
 static bool is_message_rail(struct path_common *net, const struct net_rail *rail)
 {
     const struct net_peer *peer = find_peer_using_rail(net, rail);

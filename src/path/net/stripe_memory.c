@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is registered with rails other than the first: chunks of the segments, when a peer first
- * asks for the keys of one; other local memory for as long as a transfer from or to it takes; and
- * where peers' chunks are. See stripe.h. */
+/* Registrations with rails other than the first: chunks of the segments, when a peer first asks for
+ * their keys, and other local memory for the duration of a transfer. Also the keys of the peers'
+ * chunks. See stripe.h. */
 #include "path/net/stripe.h"
 
 #include "base/log.h"
@@ -102,8 +102,7 @@ static bool find_own_segment(const struct path_common *net, const void *local,
     return false;
 }
 
-/* Memory outside the segments may be gone or another's after the transfer, so it is not kept
- * registered. */
+/* Memory outside the segments may be freed after the transfer, so its registration is not kept. */
 struct net_pin {
     struct fid_mr *registered[NET_RAILS];
     int uses;
@@ -240,7 +239,8 @@ weft_status net_get_peer_rail_keys(struct path_state *state, struct net_peer *pe
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the keys of PE %d", peer->pe);
     struct net_key *keys = peer->rail_keys[segment] + chunk * NET_RAILS, came[NET_RAILS];
     weft_status status = WEFT_OK;
-    if (!keys[0].answered) { /* place 0 has no key of its own: net_peer_chunk() has */
+    if (!keys[0].answered) { /* keys[0] is unused as a key: net_get_peer_key() has that of the first
+                                rail. */
         const struct net_record query = {
             .kind = NET_RAIL_KEYS, .segment = (uint8_t)segment, .offset = chunk};
         status = net_send_query(state, peer, &query, sizeof came, came, sizeof came, false);

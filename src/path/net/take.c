@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs this PE opens, of those that all PEs can use: finds out where they are, tells the
- * others of them, and says in words what came of it. The choice itself is pick.h. */
+/* Selects the NICs that this PE opens, of those that all PEs can use: locates them, exchanges their
+ * description with all PEs, and describes the selection. The choice itself is in pick.c. */
 #include "path/net/offers.h"
 
 #include "base/config.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------------------- which of the NICs */
+/* ------------------------------------------------------------------------- location of the NICs */
 
 static uint64_t hash_bytes(const void *bytes, size_t count)
 {
@@ -58,8 +58,8 @@ bool net_cpus(const struct path_common *net, cpu_set_t *cpus)
            net_cpus_at("", &location, cpus);
 }
 
-/* One CPU drives all rails of a PE, and moves the data of such a provider itself: it can do more
- * than a slow NIC, and no more than a fast one. */
+/* One CPU drives all rails of a PE, and moves the data itself with such a provider: that CPU is
+ * faster than a slow NIC, and not faster than a fast one. */
 static bool gains_by_spreading(const struct fi_info *info, const struct net_provider_entry *entry,
                                bool placed)
 {
@@ -84,7 +84,7 @@ static struct net_candidate make_candidate(const struct fi_info *info,
 
 static void locate_own_pe(const struct path_world *world, struct net_pe_location *location)
 {
-    enum { SIMT = 2 }; /* of WEFT_TARGET's words */
+    enum { SIMT = 2 }; /* index of "simt" in WEFT_TARGET's list */
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
     sched_getaffinity(0, sizeof cpus, &cpus);
@@ -93,7 +93,7 @@ static void locate_own_pe(const struct path_world *world, struct net_pe_location
                   location);
 }
 
-/* What this PE could take, in `taken` and as it tells of it; returns the wish for rails. */
+/* Describes the NICs that this PE could use, those in `chosen`, as its exchange record. */
 static void list_candidates(const struct path_world *world,
                             const struct net_provider_list *providers, const int *chosen, int count,
                             struct net_pe_location *location, struct net_candidates *mine)
@@ -121,7 +121,7 @@ static weft_status divide_nics(const struct path_world *world, const struct net_
     return status;
 }
 
-/* ------------------------------------------------------------------------------------- in words */
+/* ---------------------------------------------------------------------------------- description */
 
 static size_t append_text(char *text, size_t bytes, const char *format, ...)
 {
@@ -141,10 +141,10 @@ static void append_interfaces(char *text, size_t bytes, const struct net_provide
                     providers->entry[chosen[which ? which[i] : i]].interface);
 }
 
-/* What keys of registered memory leave to an outsider on that network. */
+/* Adds a warning if another program on that network can guess the keys of registered memory. */
 static void append_exposure(const struct fi_domain_attr *domain, char *text, size_t bytes)
 {
-    enum { ENOUGH_BYTES = 6 }; /* so many random ones are not guessed over a network */
+    enum { ENOUGH_BYTES = 6 }; /* random keys of this length cannot be guessed over a network */
     if (domain->mr_mode & FI_MR_PROV_KEY)
         append_text(text, bytes, "; it chooses memory keys itself: keep strangers off its network");
     else if (domain->mr_key_size < ENOUGH_BYTES)
@@ -176,7 +176,7 @@ static void describe_selection(const struct net_provider_list *providers, const 
     append_exposure(providers->info[chosen[picked->first_rail]]->domain_attr, text, bytes);
 }
 
-/* What is wrong with all PEs of a node on one NIC, told by one of them. */
+/* Warns that all PEs of the node use one NIC; one of them reports it. */
 static void warn_shared_nic(const struct path_world *world, const struct net_config *config,
                             const struct net_provider_list *providers,
                             const struct net_exchange_record *all_pes, const char *interface)
@@ -199,7 +199,7 @@ static void warn_shared_nic(const struct path_world *world, const struct net_con
                    "WEFT_FABRIC_RAILS=2 or more to spread large transfers");
 }
 
-/* --------------------------------------------------------------------------------------- taking */
+/* ------------------------------------------------------------------------------------ selection */
 
 static struct fi_info *copy_info(const struct fabric *lib, const struct fi_info *info)
 {
@@ -217,7 +217,7 @@ static void add_nic(struct net_selection *selection, const struct fabric *lib,
     selection->info[selection->count++] = copy_info(lib, providers->info[chosen[which]]);
 }
 
-/* Home first, then what large transfers go over besides. */
+/* The NIC that carries messages first, then the others for large transfers. */
 static weft_status keep_selection(const struct fabric *lib,
                                   const struct net_provider_list *providers, const int *chosen,
                                   const struct net_candidates *mine,

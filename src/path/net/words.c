@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a stranger who reaches the endpoint of a PE cannot guess: the keys of registered memory,
- * and for each ordered pair of PEs the word in its messages and the numbers at which they begin.
- * All of it comes from the kernel's random source. Words and numbers are derived from one key of
- * the job, which the PEs exchange at the start (open.c): a word that leaks serves for one pair
- * and one direction. Nothing is encrypted: who reads the network reads the words too
- * (docs/security.md). */
+/* Secrets that protect a PE's endpoint against other programs on the network: the keys of
+ * registered memory, and for each ordered pair of PEs an authentication word in its messages and
+ * the initial sequence numbers. All of them come from the kernel's random source. Words and numbers
+ * are derived from one key of the job, which the PEs exchange at the start (open.c): a word that
+ * leaks serves for one pair and one direction. Nothing is encrypted: a program that reads the
+ * network traffic reads the words too (docs/security.md). */
 #include "path/net/net.h"
 
 #include "base/log.h"
