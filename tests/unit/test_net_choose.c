@@ -78,7 +78,7 @@ static const struct row {
     {"ontT", NODES, "", "", 'T', NULL, WEFT_OK},
     {"os", NODES, "", "", 0, "shm on shm reaches no other node", WEFT_ERR_UNSUPPORTED},
     {"to", NODES, "sockets", "", 'o', NULL, WEFT_OK},
-    {"o", NODES, "", "", 0, "none is offered", WEFT_ERR_UNSUPPORTED},
+    {"o", NODES, "", "", 0, "libfabric lists none", WEFT_ERR_UNSUPPORTED},
     {"ts6", NODES, "", "", 't', NULL, WEFT_OK},
     {"6k", NODES, "", "", '6', NULL, WEFT_OK},
     {"k6", NODES, "", "", '6', NULL, WEFT_OK},
@@ -144,7 +144,7 @@ static const struct row {
     {"sl", NODES, "", "", 0, "tcp;ofi_rxm on lo reaches no other node", WEFT_ERR_UNSUPPORTED},
     {"Et", NODES, "", "rdmap0-dgrm", 0, "efa has no reliable datagrams", WEFT_ERR_CONFIG},
     {"E", NODES, "", "", 0, "efa has no reliable datagrams", WEFT_ERR_UNSUPPORTED},
-    {"", NODES, "", "", 0, "none is offered", WEFT_ERR_UNSUPPORTED},
+    {"", NODES, "", "", 0, "libfabric lists none", WEFT_ERR_UNSUPPORTED},
 };
 
 /* The first of what can be taken. */

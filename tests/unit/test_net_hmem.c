@@ -144,7 +144,7 @@ static void the_user_says_whether_it_is_tried(void **context)
         const char *why;
     } rows[] = {
         {"auto", verbs, ""},
-        {"auto", tcp, "with provider tcp a CPU moves the data, no NIC"},
+        {"auto", tcp, "provider tcp moves data with a CPU, not with a NIC"},
         {"direct", tcp, ""},
         {"direct", verbs, ""},
         {"staged", verbs, "WEFT_NET_GPU=staged"},
@@ -236,7 +236,7 @@ static void a_registration_ends_with_its_allocation(void **context)
         net_get_own_region(&end.net, none[i], &place);
         assert_int_equal(place.start, none[i]);
         assert_int_equal(place.end, none[i]);
-        assert_string_equal(place.reason, "it is memory of the program's own");
+        assert_string_equal(place.reason, "the application allocated this memory itself");
         assert_int_equal(place.keys[0].known, 0);
         assert_int_equal(d.chunks_asked - before, i != 3 && i != 5);
     }
@@ -258,7 +258,7 @@ static void what_cannot_be_registered_says_why(void **context)
         {0, 1, false, true, true, 1,
          "no dma-buf of it (needs NVIDIA's open modules); fi_mr_regattr by address: an error"},
         {0, 1, true, false, true, 1,
-         "libfabric 1.19 takes no dma-buf, 1.20 does; fi_mr_regattr by address: an error"},
+         "libfabric 1.19 registers no dma-buf (needs 1.20); fi_mr_regattr by address: an error"},
         {0, 0, true, false, true, 1, ""},
     };
     (void)context;
@@ -323,7 +323,7 @@ static void a_gpu_that_cannot_be_flushed_has_nothing_registered(void **context)
     end.net.gpu_lacks[0] = '\0';
     end.world.gpu = NULL;
     net_get_own_region(&end.net, START, &place);
-    assert_string_equal(place.reason, "it is memory of the program's own");
+    assert_string_equal(place.reason, "the application allocated this memory itself");
     end.world.gpu = &gpu;
 }
 

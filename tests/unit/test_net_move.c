@@ -324,7 +324,7 @@ static void a_peer_is_given_up(void **context)
     end.peers[2].closed_rails = 1 << 1 | 1 << 2;
     net_give_up_peer(&end.net, &end.peers[2], longer);
     assert_int_equal(strlen(end.peers[2].sentence), NET_SENTENCE_BYTES - 1);
-    assert_non_null(strstr(end.peers[2].sentence, "xxx; no NIC is left that leads there"));
+    assert_non_null(strstr(end.peers[2].sentence, "xxx; no other NIC reaches it"));
     end.peers[2].failed = WEFT_OK;
     end.net.rail_count = 1;
     net_give_up_peer(&end.net, &end.peers[2], "it failed");
@@ -336,7 +336,7 @@ static void a_peer_is_given_up(void **context)
     assert_string_equal(peer->sentence, "it failed");
     end.peers[2].failed = WEFT_OK;
     net_give_up_peer(&end.net, &end.peers[2], "it failed");
-    assert_string_equal(end.peers[2].sentence, "it failed; no NIC is left that leads there");
+    assert_string_equal(end.peers[2].sentence, "it failed; no other NIC reaches it");
 }
 
 /* Nothing comes although something is due: after 3 s the peer is probed over all rails, each second
@@ -453,7 +453,7 @@ static void a_rail_that_stands_still(void **context)
     look_at_peers(29, 100 * ms);
     assert_string_equal(end.net.rails[0].cause, "");
     look_at_peers(1, 100 * ms);
-    assert_string_equal(end.net.rails[0].cause, "nothing has come for 6 s");
+    assert_string_equal(end.net.rails[0].cause, "nothing received for 6 s");
     assert_string_equal(end.net.rails[1].cause, "");
     assert_int_equal(peer->failed, WEFT_OK);
     peer->pending_answers = 0;
@@ -576,8 +576,9 @@ static void messages_of_the_first_peer_move(void **context)
     assert_int_equal(end.peers[0].current_rail, 2);
     end.peers[0].directs = 1;
     close_rail(2);
-    assert_string_equal(end.peers[0].sentence, "PE 0 is not reached any more (provider tcp on lo): "
-                                               "pulled; no NIC is left that leads there");
+    assert_string_equal(end.peers[0].sentence,
+                        "PE 0 cannot be reached any more (provider tcp on lo): "
+                        "pulled; no other NIC reaches it");
 }
 
 static void a_rail_without_messages_moves_nobody(void **context)
@@ -595,9 +596,8 @@ static void a_rail_without_messages_moves_nobody(void **context)
 static void what_cannot_go_again(void **context)
 {
     (void)context;
-    static const char lost[] =
-        "PE 1 is not reached any more (provider tcp on lo): pulled; what was "
-        "under way cannot be sent again over another interface";
+    static const char lost[] = "PE 1 cannot be reached any more (provider tcp on lo): pulled; "
+                               "operations in flight cannot be retransmitted over another NIC";
     peer->directs = 1;
     close_rail(0);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
@@ -633,8 +633,8 @@ static void no_rail_is_left(void **context)
     close_rail(0);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence,
-                        "PE 1 is not reached any more (provider tcp on lo): pulled; "
-                        "no NIC is left that leads there");
+                        "PE 1 cannot be reached any more (provider tcp on lo): pulled; "
+                        "no other NIC reaches it");
     assert_int_equal(end.peers[0].failed, WEFT_OK);
 }
 

@@ -341,7 +341,7 @@ static void the_wish_is_that_of_the_user(void **context)
         assert_int_equal(takes, rows[i].status == WEFT_OK);
         assert_int_equal(f.getinfos, rows[i].status == WEFT_OK);
     }
-    assert_non_null(strstr(base_last_error(), "WEFT_FABRIC_RAILS is -1, and a PE uses 1 to 8"));
+    assert_non_null(strstr(base_last_error(), "WEFT_FABRIC_RAILS is -1; a PE uses 1 to 8"));
     assert_null(taken);
 }
 
@@ -481,7 +481,7 @@ static void all_have_the_rows_of_each(void **context)
     prepare(NULL);
     others[0].rows = 3;
     assert_int_equal(find(), WEFT_OK);
-    assert_string_equal(found.lacks, "no provider of libfabric is offered to every PE");
+    assert_string_equal(found.lacks, "no libfabric provider is available on every PE");
     assert_int_equal(takes, 0);
     assert_null(taken);
     assert_string_equal(found.has, "");
@@ -551,7 +551,7 @@ static void what_cannot_be_used_is_named_with_all_in_view(void **context)
         {WEFT_ERR_UNSUPPORTED, WEFT_ERR_CONFIG, WEFT_ERR_CONFIG, "choice 2 says no"},
         {WEFT_ERR_CONFIG, WEFT_ERR_UNSUPPORTED, WEFT_OK, "PE 1: choice 2 says no"},
         {WEFT_ERR_UNSUPPORTED, WEFT_OK, WEFT_OK,
-         "PE 1: libfabric offers no provider that registers memory in a way path net knows"},
+         "PE 1: no libfabric provider supports the memory registration that path net needs"},
         {WEFT_ERR_SYSTEM, WEFT_OK, WEFT_OK, "PE 1: choice 1 says no"},
     };
     (void)context;
@@ -587,7 +587,7 @@ static void a_full_shm_explains_its_absence(void **context)
         const char *text;
     } rows[] = {
         {"shm", 4095, 0,
-         "choice 2 says no; /dev/shm has 16380 KiB free, and shm takes 16384 of it for each PE"},
+         "choice 2 says no; /dev/shm has 16380 KiB free, and provider shm needs 16384 KiB for each PE"},
         {"shm", 4096, 0, "choice 2 says no"},
         {"shm", 0, -1, "choice 2 says no"},
         {"tcp", 0, 0, "choice 2 says no"},

@@ -604,7 +604,7 @@ static void answers_come_in_pieces(void **context)
     come(1, token, 0, 4, WEFT_ERR_RANGE); /* an error ends it */
     assert_true(net_poll_answer(&end.net, token, &status));
     assert_int_equal(status, WEFT_ERR_RANGE);
-    assert_non_null(strstr(base_last_error(), "PE 1 could not carry out what PE 0 asked for: "));
+    assert_non_null(strstr(base_last_error(), "PE 1 failed a request of PE 0: "));
 }
 
 static uint64_t answered_token;
@@ -669,7 +669,7 @@ static void forgotten_answers(void **context)
     }
     come(1, tokens[1], 0, 0, WEFT_ERR_ADDRESS);
     assert_int_equal(end.state.failed, WEFT_ERR_ADDRESS);
-    assert_non_null(strstr(end.state.sentence, "PE 1 could not carry out what PE 0 asked for: "));
+    assert_non_null(strstr(end.state.sentence, "PE 1 failed a request of PE 0: "));
     come(2, tokens[3], 0, 0, WEFT_ERR_RANGE);
     assert_int_equal(end.state.failed, WEFT_ERR_ADDRESS);
     assert_int_equal(peer->pending_answers, 2);
@@ -691,8 +691,7 @@ static void an_answer_without_a_token_is_a_failure(void **context)
     memcpy(data.data, "no such thingX", 14);
     come(1, 0, 0, 13, WEFT_ERR_ADDRESS);
     assert_int_equal(peer->failed, WEFT_ERR_ADDRESS);
-    assert_string_equal(peer->sentence,
-                        "PE 1 could not carry out what PE 0 asked for: no such thing");
+    assert_string_equal(peer->sentence, "PE 1 failed a request of PE 0: no such thing");
     come(2, 0, 0, 0, WEFT_OK);
     assert_int_equal(end.peers[2].failed, WEFT_ERR_PATH);
 }

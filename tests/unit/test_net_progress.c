@@ -318,7 +318,7 @@ static void errors_of_messages(void **context)
     net_poll(&end.net);
     assert_string_equal(peer->sentence,
                         "a message to PE 1 failed (provider tcp on lo): an error; no "
-                        "NIC is left that leads there");
+                        "other NIC reaches it");
 }
 
 static void errors_of_accesses(void **context)

@@ -183,7 +183,7 @@ static void each_nic_writes_and_reads(void **context)
     (void)context;
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(found,
-                        "the NIC reaches GPU memory there (dma-buf, proven, over 3 of 3 NICs)");
+                        "the NIC reaches GPU memory there (dma-buf, tested, over 3 of 3 NICs)");
     assert_int_equal(peer->gpu_access, NET_GPU_DIRECT);
     assert_int_equal(peer->gpu_rails, 7);
     assert_true(peer->gpu_dmabuf);
@@ -220,7 +220,7 @@ static void lines_differ_by_pe_and_turn(void **context)
     end.net.rail_count = 1;
     end.world.pe = 2;
     assert_int_equal(refine(found), WEFT_OK);
-    assert_string_equal(found, "the NIC reaches GPU memory there (dma-buf, proven)");
+    assert_string_equal(found, "the NIC reaches GPU memory there (dma-buf, tested)");
     /* The last line there is that of the read: from PE 2 to PE 1, the second of the first rail. */
     for (int i = 0; i < LINE; i++)
         assert_int_equal(lines[4 * LINE + i], (2 * 37 + 101 + 2 * 59 + i * 7 + 1) & 255);
@@ -235,10 +235,10 @@ static void a_byte_that_is_not_there_refuses_the_nic(void **context)
         const char *text;
     } rows[] = {
         {1, 0,
-         "its proof failed: a write of the NIC into GPU memory is not there: byte 0 is 0xe1 "
+         "its proof failed: a NIC write to GPU memory did not arrive: byte 0 is 0xe1 "
          "instead of 0xa1"},
-        {1, 63, "is not there: byte 63 is 0x1a instead of 0x5a"},
-        {-1, 63, "what the NIC has read from GPU memory is not what is there: byte 63 is 0xd5"},
+        {1, 63, "did not arrive: byte 63 is 0x1a instead of 0x5a"},
+        {-1, 63, "the NIC read wrong data from GPU memory: byte 63 is 0xd5"},
     };
     char found[PATH_FOUND_BYTES];
     (void)context;
@@ -271,7 +271,7 @@ static void one_nic_may_do_where_others_do_not(void **context)
     assert_int_equal(peer->gpu_access, NET_GPU_DIRECT);
     assert_string_equal(peer->gpu_reason, "its proof failed: the NIC refuses");
     assert_string_equal(found,
-                        "the NIC reaches GPU memory there (by address, proven, over 1 of 3 NICs)");
+                        "the NIC reaches GPU memory there (by address, tested, over 1 of 3 NICs)");
     assert_int_equal(p.moves, 3); /* nothing is read over the one that does not write */
     assert_int_equal(p.rails[1], 2);
     assert_true(p.writes[1] && !p.writes[2]);
@@ -366,8 +366,8 @@ static void what_the_owner_lacks_is_said(void **context)
     end.net.rail_count = 1;
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(found,
-                        "the NIC reaches GPU memory there (by address, proven), not here: it "
-                        "is memory of the program's own");
+                        "the NIC reaches GPU memory there (by address, tested), not here: the "
+                        "application allocated this memory itself");
 }
 
 static void only_gpu_memory_is_refined(void **context)

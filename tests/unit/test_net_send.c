@@ -486,7 +486,7 @@ static void refused_altogether(void **context)
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence,
                         "a message to PE 2 failed (provider tcp on lo): an error; no "
-                        "NIC is left that leads there");
+                        "other NIC reaches it");
     assert_int_equal(free_count(), left);
     assert_int_equal(end.net.rails[0].sends_in_flight, 0);
     memset(tries, 0, sizeof tries);

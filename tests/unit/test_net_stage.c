@@ -352,7 +352,7 @@ static void a_peer_that_cannot_lift_fails(void **context)
     net_stage_slot_ready(&end.net, peer,
                          &(struct net_result){.token = 1, .status = WEFT_ERR_SYSTEM});
     assert_int_equal(peer->failed, WEFT_ERR_SYSTEM);
-    assert_non_null(strstr(peer->sentence, "it could not carry out what PE 0 asked for"));
+    assert_non_null(strstr(peer->sentence, "it failed a request of PE 0"));
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(end.access_count, 0);
     assert_idle(1);

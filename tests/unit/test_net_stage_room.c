@@ -52,7 +52,7 @@ static void memory_that_is_missing_is_told(void **context)
     d.local_rails = 0;
     d.slab_fails = true;
     assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_ERR_NO_MEMORY);
-    assert_non_null(strstr(base_last_error(), "no registered memory of 384 KiB"));
+    assert_non_null(strstr(base_last_error(), "cannot register 384 KiB of staging slots"));
     assert_non_null(strstr(base_last_error(), "from PE 1 ("));
     assert_int_equal(d.begun_count, 0);
     assert_ptr_equal(peer->stage->peer, peer);
@@ -218,7 +218,7 @@ static void what_goes_again_never_waits_for_the_room(void **context)
     for (int i = 0; i < NET_RAILS; i++)
         peer->stage->peer_buffer_keys[i].known = 0;
     assert_int_equal(again(&fragment, &ready), WEFT_ERR_PATH);
-    assert_non_null(strstr(base_last_error(), "no NIC that is left has pinned memory"));
+    assert_non_null(strstr(base_last_error(), "no remaining NIC has pinned memory"));
     /* The peer fails. */
     net_stage_cancel_query(&end.net, peer);
     assert_int_equal(d.cancelled, 1);

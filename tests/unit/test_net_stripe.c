@@ -511,8 +511,7 @@ static void no_rail_leads_there(void **context)
                        &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]});
     net_stripe_advance(&end.net);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
-    assert_string_equal(peer->sentence,
-                        "no NIC that is left has the memory of a transfer registered");
+    assert_string_equal(peer->sentence, "no remaining NIC has the memory of a transfer registered");
     net_stripe_advance(&end.net);
     assert_int_equal(channel->writes, 0);
 }
@@ -572,7 +571,7 @@ static void a_rail_stands_still(void **context)
     assert_string_equal(rail->cause, "");
     now += 100 * ms;
     net_stripe_advance(&end.net);
-    assert_string_equal(rail->cause, "nothing has moved for 6 s");
+    assert_string_equal(rail->cause, "no transfer completed for 6 s");
     assert_null(rail->endpoint);
     assert_int_equal(end.net.rails[2].stalled_ns, 0); /* where nothing is under way */
     complete(0);

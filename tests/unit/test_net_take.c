@@ -93,8 +93,8 @@ static void what_is_taken_is_that_of_the_offers(void **state)
         assert_int_equal(taken->network[i] != 0, i < 2);
     }
     assert_int_not_equal(taken->network[0], taken->network[1]);
-    assert_string_equal(has, "provider verbs;ofi_rxm on weft-none-0 (10.0.0.0/24); one of 3 at a "
-                             "distance that is not told; large transfers over "
+    assert_string_equal(has, "provider verbs;ofi_rxm on weft-none-0 (10.0.0.0/24); one of 3 at "
+                             "unknown distance; large transfers over "
                              "weft-none-0,weft-none-1,weft-none-2");
     free(taken);
     taken = take(1, WEFT_OK);
@@ -112,8 +112,9 @@ static void what_is_exposed_is_said(void **state)
         const char *words;
     } rows[] = {
         {0, 6, ""},
-        {0, 5, "; memory keys of 5 bytes can be guessed: keep strangers off its network"},
-        {FI_MR_PROV_KEY, 8, "; it chooses memory keys itself: keep strangers off its network"}};
+        {0, 5, "; memory keys of 5 bytes can be guessed: keep untrusted hosts off its network"},
+        {FI_MR_PROV_KEY, 8,
+         "; it chooses memory keys itself: keep untrusted hosts off its network"}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         domains[0].mr_mode = rows[i].mode;

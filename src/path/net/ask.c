@@ -94,8 +94,8 @@ weft_status net_await_answer(struct path_common *net, uint64_t token)
     }
     status = pending->status;
     release_pending_answer(pending);
-    return status ? base_fail(status, "PE %d could not carry out what PE %d asked for: %s",
-                              peer->pe, net->world->pe, base_status_text(status))
+    return status ? base_fail(status, "PE %d failed a request of PE %d: %s", peer->pe,
+                              net->world->pe, base_status_text(status))
                   : WEFT_OK;
 }
 
@@ -107,8 +107,8 @@ bool net_poll_answer(struct path_common *net, uint64_t token, weft_status *statu
     *status = pending->status;
     release_pending_answer(pending);
     if (*status)
-        base_fail(*status, "PE %d could not carry out what PE %d asked for: %s", pending->peer->pe,
-                  net->world->pe, base_status_text(*status));
+        base_fail(*status, "PE %d failed a request of PE %d: %s", pending->peer->pe, net->world->pe,
+                  base_status_text(*status));
     return true;
 }
 
@@ -151,9 +151,8 @@ static void complete_answer(struct path_common *net, struct net_pending_answer *
         return;
     if (pending->status && !state->failed) {
         state->failed = pending->status;
-        snprintf(state->sentence, sizeof state->sentence,
-                 "PE %d could not carry out what PE %d asked for: %s", pending->peer->pe,
-                 net->world->pe, base_status_text(pending->status));
+        snprintf(state->sentence, sizeof state->sentence, "PE %d failed a request of PE %d: %s",
+                 pending->peer->pe, net->world->pe, base_status_text(pending->status));
     }
     release_pending_answer(pending);
 }
@@ -174,8 +173,8 @@ void net_data_received(struct path_common *net, struct net_peer *from,
     struct net_pending_answer *pending = find_pending_answer(net, result->token);
     if (!result->token) {
         char sentence[NET_SENTENCE_BYTES];
-        snprintf(sentence, sizeof sentence, "PE %d could not carry out what PE %d asked for: %.*s",
-                 from->pe, net->world->pe, (int)record->bytes, (const char *)(result + 1));
+        snprintf(sentence, sizeof sentence, "PE %d failed a request of PE %d: %.*s", from->pe,
+                 net->world->pe, (int)record->bytes, (const char *)(result + 1));
         net_fail_peer(net, from, result->status < 0 ? (weft_status)result->status : WEFT_ERR_PATH,
                       sentence);
         return;

@@ -189,7 +189,7 @@ static weft_status fail_unusable(const struct net_provider_entry *entries, size_
         add_name(why, sizeof why, one);
     }
     return base_fail(status, "no provider of libfabric can be used: %s",
-                     why[0] ? why : "none is offered");
+                     why[0] ? why : "libfabric lists none");
 }
 
 weft_status net_choose_rows(const struct net_provider_entry *entries, size_t count,

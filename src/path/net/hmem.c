@@ -60,7 +60,7 @@ static bool gpu_rdma_wanted(const struct fi_info *info, char *why, size_t bytes)
     if (wish == STAGED)
         snprintf(why, bytes, "WEFT_NET_GPU=staged");
     else if (wish == AUTO && net_cpu_executes_rma(info))
-        snprintf(why, bytes, "with provider %s a CPU moves the data, no NIC",
+        snprintf(why, bytes, "provider %s moves data with a CPU, not with a NIC",
                  info->fabric_attr->prov_name);
     return !why[0];
 }
@@ -137,7 +137,7 @@ static struct fid_mr *register_dmabuf(struct path_common *net, struct net_rail *
     struct mr_dmabuf whole = {.len = bytes, .base_addr = (void *)(uintptr_t)at};
     uint32_t version = rail->info->fabric_attr->api_version;
     if (version < DMABUF_VERSION) {
-        snprintf(why, why_bytes, "libfabric %u.%u takes no dma-buf, 1.20 does",
+        snprintf(why, why_bytes, "libfabric %u.%u registers no dma-buf (needs 1.20)",
                  FI_MAJOR(net->lib->version()), FI_MINOR(net->lib->version()));
         return NULL;
     }
@@ -277,7 +277,8 @@ void net_get_own_region(struct path_common *net, size_t offset, struct net_gpu_r
         *region = extent->region;
     else
         snprintf(region->reason, sizeof region->reason, "%s",
-                 net->gpu_lacks[0] ? net->gpu_lacks : "it is memory of the program's own");
+                 net->gpu_lacks[0] ? net->gpu_lacks
+                                   : "the application allocated this memory itself");
 }
 
 bool net_get_gpu_descriptors(struct path_common *net, const void *local, size_t *bytes,
@@ -407,9 +408,8 @@ static weft_status prove_write(struct path_state *state, struct peer *peer, int 
         status = net_complete_context(state);
     if (!status)
         status = net_get_by_requests(state, there, seen, sizeof seen);
-    return status
-               ? status
-               : compare_test_line(seen, wanted, "a write of the NIC into GPU memory is not there");
+    return status ? status
+                  : compare_test_line(seen, wanted, "a NIC write to GPU memory did not arrive");
 }
 
 /* Writes the peer's GPU memory with its GPU copy, and reads it with the NIC into own GPU memory. */
@@ -431,8 +431,7 @@ static weft_status prove_read(struct path_state *state, struct peer *peer, int r
         status =
             gpu_copy(net->world->gpu, 0, seen, own_test_line(net, peer->pe), sizeof seen, GPU_DONE);
     return status ? status
-                  : compare_test_line(seen, wanted,
-                                      "what the NIC has read from GPU memory is not what is there");
+                  : compare_test_line(seen, wanted, "the NIC read wrong data from GPU memory");
 }
 
 /* Tests whether one rail reaches the peer's GPU memory. *well is the result; peer->gpu_reason has
@@ -513,7 +512,7 @@ static void describe_gpu_path(struct path_common *net, const struct net_peer *pe
     format_rail_count(net, peer, rails, sizeof rails);
     bool both = is_reachable(&own_region);
     if (peer->gpu_access == NET_GPU_DIRECT)
-        snprintf(found, bytes, "the NIC reaches GPU memory there (%s, proven%s)%s%s",
+        snprintf(found, bytes, "the NIC reaches GPU memory there (%s, tested%s)%s%s",
                  peer->gpu_dmabuf ? "dma-buf" : "by address", rails,
                  both ? "" : ", not here: ", both ? "" : own_region.reason);
     else

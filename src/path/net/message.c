@@ -413,7 +413,7 @@ static void drop_unauthenticated(struct path_common *net, int rail)
 
 void net_message_lost(struct path_common *net, struct net_message *message, int error)
 {
-    log_debug("path net: a message over %s has not come whole: %s",
+    log_debug("path net: a message over %s arrived incomplete: %s",
               net_interface_name(&net->rails[message->rail]), net->lib->strerror(error));
     repost_receive(net, message->rail, message);
 }

@@ -153,7 +153,7 @@ bool net_mark_suspected(struct path_common *net, struct net_peer *peer, const ch
 
 void net_give_up_peer(struct path_common *net, struct net_peer *peer, const char *sentence)
 {
-    static const char none[] = "; no NIC is left that leads there";
+    static const char none[] = "; no other NIC reaches it";
     char whole[NET_SENTENCE_BYTES];
     bool last = net->rail_count > 1 && net_find_other_rail(net, peer, peer->current_rail) < 0;
     snprintf(whole, sizeof whole, "%.*s%s", (int)(sizeof whole - sizeof none), sentence,
@@ -214,7 +214,7 @@ static void check_peer(struct path_common *net, struct net_peer *peer, uint64_t 
     } else if (!expects_message(peer)) {
         reset_liveness(peer);
     } else if (peer->live_rails && peer->silent_ns - peer->live_ns >= patience_ns) {
-        snprintf(rail->cause, sizeof rail->cause, "nothing has come for %llu s",
+        snprintf(rail->cause, sizeof rail->cause, "nothing received for %llu s",
                  (unsigned long long)(peer->silent_ns / (1000 * 1000 * 1000)));
     } else if (peer->silent_ns >= patience_ns) {
         send_probes(net, peer);
@@ -249,10 +249,10 @@ static void reroute_peer(struct path_common *net, struct net_peer *peer)
     char sentence[NET_SENTENCE_BYTES];
     if (to < 0 || has_unrecoverable(net, peer)) {
         snprintf(sentence, sizeof sentence,
-                 "PE %d is not reached any more (provider %s on %s): %s%s", peer->pe, net->provider,
-                 net_interface_name(rail), rail->cause,
-                 to < 0 ? "; no NIC is left that leads there"
-                        : "; what was under way cannot be sent again over another interface");
+                 "PE %d cannot be reached any more (provider %s on %s): %s%s", peer->pe,
+                 net->provider, net_interface_name(rail), rail->cause,
+                 to < 0 ? "; no other NIC reaches it"
+                        : "; operations in flight cannot be retransmitted over another NIC");
         net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
         return;
     }

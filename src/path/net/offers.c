@@ -187,7 +187,8 @@ static weft_status add_shm_hint(weft_status status, const struct net_config *con
     if (free_kib >= FILE_KIB)
         return status;
     base_shorten(sentence, sizeof sentence, base_last_error());
-    return base_fail(status, "%s; /dev/shm has %llu KiB free, and shm takes %d of it for each PE",
+    return base_fail(status,
+                     "%s; /dev/shm has %llu KiB free, and provider shm needs %d KiB for each PE",
                      sentence, free_kib, FILE_KIB);
 }
 
@@ -207,8 +208,8 @@ static weft_status find_rows(const struct fabric *lib, int npes, const struct ne
             status = net_choose_rows(every.entry, every.count, config, &none);
         if (!status)
             status = base_fail(WEFT_ERR_UNSUPPORTED,
-                               "libfabric offers no provider that registers memory in a way path "
-                               "net knows");
+                               "no libfabric provider supports the memory registration that path "
+                               "net needs");
         else if (status == WEFT_ERR_CONFIG)
             status = add_shm_hint(status, config);
         free_entries(lib, &every);
@@ -237,7 +238,7 @@ static weft_status exchange_records(const struct path_world *world,
     }
     free(all);
     if (!status && !all_pes->rows && !lacks[0])
-        snprintf(lacks, bytes, "no provider of libfabric is offered to every PE");
+        snprintf(lacks, bytes, "no libfabric provider is available on every PE");
     return status;
 }
 
@@ -263,7 +264,7 @@ static weft_status check_rails_option(void)
     return rails >= 0 && rails <= NET_RAILS
                ? WEFT_OK
                : base_fail(WEFT_ERR_CONFIG,
-                           "WEFT_FABRIC_RAILS is %lld, and a PE uses 1 to %d NICs (0: its share)",
+                           "WEFT_FABRIC_RAILS is %lld; a PE uses 1 to %d NICs (0: its share)",
                            (long long)rails, NET_RAILS);
 }
 

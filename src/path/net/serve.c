@@ -84,7 +84,8 @@ static void *find_slot(const struct net_peer *from, const struct net_slot *slot)
 {
     if (!from->staging_buffer || slot->offset > from->staging_bytes ||
         slot->bytes > from->staging_bytes - slot->offset) {
-        base_fail(WEFT_ERR_ARGUMENT, "a lot of %u bytes at %llu of a room of %zu", slot->bytes,
+        base_fail(WEFT_ERR_ARGUMENT,
+                  "a slot of %u bytes at offset %llu of a staging buffer of %zu bytes", slot->bytes,
                   (unsigned long long)slot->offset, from->staging_bytes);
         return NULL;
     }
@@ -183,7 +184,7 @@ static void execute_get(struct path_common *net, struct net_peer *from, struct n
     weft_status status = WEFT_OK, fetch = WEFT_OK;
     if (query.bytes > FETCH_MOST) {
         net_report_failure(net, from,
-                           base_fail(WEFT_ERR_ARGUMENT, "a get of %u bytes, of %d at most",
+                           base_fail(WEFT_ERR_ARGUMENT, "a get of %u bytes; at most %d are allowed",
                                      query.bytes, FETCH_MOST));
         return;
     }

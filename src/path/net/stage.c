@@ -314,8 +314,8 @@ void net_stage_slot_ready(struct path_common *net, struct net_peer *peer,
     fragment->phase = POSTING;
     if (!result->status)
         return;
-    base_fail((weft_status)result->status, "it could not carry out what PE %d asked for: %s",
-              net->world->pe, base_status_text((weft_status)result->status));
+    base_fail((weft_status)result->status, "it failed a request of PE %d: %s", net->world->pe,
+              base_status_text((weft_status)result->status));
     fail_transfer(net, peer, (weft_status)result->status);
 }
 
@@ -342,7 +342,7 @@ static void begin_retransmission(struct path_common *net, struct net_staged_frag
         status = net_flush_gpu(net);
     if (fragment->write)
         count_once(&fragment->counts_unnotified, &get_channel(fragment)->unnotified);
-    log_debug("path net: a %s of %zu bytes at PE %d goes again, through pinned memory",
+    log_debug("path net: a %s of %zu bytes at PE %d is retransmitted through pinned memory",
               fragment->write ? "write" : "read", fragment->bytes, fragment->post.peer->pe);
     fragment->phase = RETRANSMITTING;
     fragment->lost = false;

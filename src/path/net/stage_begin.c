@@ -58,8 +58,8 @@ static weft_status make_slots(struct path_common *net, struct net_stage *stage)
     return stage->slots
                ? WEFT_OK
                : base_fail(WEFT_ERR_NO_MEMORY,
-                           "path net: no registered memory of %zu KiB for GPU memory to and from "
-                           "PE %d (WEFT_NET_LOT, WEFT_NET_LOTS)",
+                           "path net: cannot register %zu KiB of staging slots for PE %d; lower "
+                           "WEFT_NET_LOT or WEFT_NET_LOTS",
                            net->slot_count * net->slot_bytes >> 10, stage->peer->pe);
 }
 
@@ -310,7 +310,8 @@ weft_status net_stage_use_slots(struct path_common *net, struct net_staged_fragm
         ends->keys[i].base += (fragment->sequence - 1) % net->slot_count * net->slot_bytes;
     return restrict_rails(net, fragment)
                ? WEFT_OK
-               : base_fail(WEFT_ERR_PATH, "no NIC that is left has pinned memory at both ends");
+               : base_fail(WEFT_ERR_PATH,
+                           "no remaining NIC has pinned memory registered at both ends");
 }
 
 /* Begins one fragment of at most fragment->bytes bytes, or at most fragment_bytes if it uses a

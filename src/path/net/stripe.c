@@ -344,7 +344,7 @@ static void start_fragments(struct path_common *net)
             net_fragment_finish(fragment);
         } else if (unlikely(has_no_rail(net, fragment))) {
             net_fail_peer(net, fragment->post.peer, WEFT_ERR_PATH,
-                          "no NIC that is left has the memory of a transfer registered");
+                          "no remaining NIC has the memory of a transfer registered");
         } else if (!net_fragment_awaits_close(fragment) &&
                    !start_fragment(net, fragment, &blocked)) {
             return;

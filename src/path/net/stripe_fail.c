@@ -51,7 +51,7 @@ static void warn_rail_failed(const struct path_common *net, struct net_rail *rai
         return;
     rail->failure_reported = true;
     log_warn(
-        "path net: %s is given up, since what went to PE %d failed (provider %s): %s; %s go on "
+        "path net: %s is given up, since transfers to PE %d failed (provider %s): %s; %s continue "
         "over %s",
         net_interface_name(rail), peer->pe, net->provider, rail->cause,
         rail->carried_messages ? "messages and transfers" : "large transfers",
@@ -209,7 +209,7 @@ static void close_failed_rail(struct path_common *net, struct net_rail *rail)
     }
     report_closed_rail(net, rail_index(net, rail));
     log_debug("path net: %s is %s: %s", net_interface_name(rail),
-              rail->left_open ? "left open, with reads under way" : "closed", rail->cause);
+              rail->left_open ? "left open, with reads in flight" : "closed", rail->cause);
 }
 
 /* -------------------------------------------------------------------------------- stalled rails */
@@ -234,7 +234,7 @@ static void check_rail(struct path_common *net, struct net_rail *rail, uint64_t 
         (rail->liveness_requested && !rail->liveness_confirmed))
         return;
     if (rail->liveness_requested) {
-        snprintf(rail->cause, sizeof rail->cause, "nothing has moved for %d s",
+        snprintf(rail->cause, sizeof rail->cause, "no transfer completed for %d s",
                  2 * NET_FAILURE_TIMEOUT_S);
         return;
     }

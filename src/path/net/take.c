@@ -146,11 +146,13 @@ static void append_exposure(const struct fi_domain_attr *domain, char *text, siz
 {
     enum { ENOUGH_BYTES = 6 }; /* random keys of this length cannot be guessed over a network */
     if (domain->mr_mode & FI_MR_PROV_KEY)
-        append_text(text, bytes, "; it chooses memory keys itself: keep strangers off its network");
-    else if (domain->mr_key_size < ENOUGH_BYTES)
         append_text(text, bytes,
-                    "; memory keys of %zu bytes can be guessed: keep strangers off its network",
-                    domain->mr_key_size);
+                    "; it chooses memory keys itself: keep untrusted hosts off its network");
+    else if (domain->mr_key_size < ENOUGH_BYTES)
+        append_text(
+            text, bytes,
+            "; memory keys of %zu bytes can be guessed: keep untrusted hosts off its network",
+            domain->mr_key_size);
 }
 
 /* "provider verbs;ofi_rxm on mlx5_0; of 4 the nearest to GPU 0000:3b:00.0 (PIX); large transfers
@@ -162,7 +164,7 @@ static void describe_selection(const struct net_provider_list *providers, const 
     const struct net_candidate *first = &mine->list[picked->first_rail];
     net_entry_text(&providers->entry[chosen[picked->first_rail]], text, bytes);
     if (mine->count > 1 && first->distance == NET_DISTANCE_UNKNOWN)
-        append_text(text, bytes, "; one of %d at a distance that is not told", mine->count);
+        append_text(text, bytes, "; one of %d at unknown distance", mine->count);
     else if (mine->count > 1 && picked->rails[0] == picked->first_rail)
         append_text(text, bytes,
                     picked->equally_near > 1 ? "; one of %d as near to %s (%s)"
@@ -193,9 +195,9 @@ static void warn_shared_nic(const struct path_world *world, const struct net_con
     log_warn("path net: all %d PEs of this node use %s alone, while %s can be used; %s",
              world->boot->local_npes, interface, names,
              config->interface[0]
-                 ? "with all of them in WEFT_FABRIC_INTERFACE, or without it, each PE takes the "
-                   "nearest"
-                 : "bind the PEs to CPUs or GPUs that are near different ones, or set "
+                 ? "list all of them in WEFT_FABRIC_INTERFACE, or unset it, so that each PE takes "
+                   "the nearest"
+                 : "bind the PEs to CPUs or GPUs near different NICs, or set "
                    "WEFT_FABRIC_RAILS=2 or more to spread large transfers");
 }
 
