@@ -257,7 +257,7 @@ static void accesses_are_cut_and_counted(void **context)
     net.rails[0].traits.max_bytes = 1000;
     access_now = second_refused;
     posts = 0;
-    peers[1].launcher_asked = true;
+    peers[1].launcher_queried = true;
     assert_int_equal(net_write(&state, at, bytes, 5000), WEFT_ERR_PATH);
     assert_int_equal(posts, 2);
     assert_string_equal(peers[1].sentence, "fi_writemsg: it is wrong (provider tcp on lo)");

@@ -437,7 +437,7 @@ static void notes_of_the_peers_rails(void **context)
     add((struct net_record){.kind = NET_CONTROL}, &ask, sizeof ask);
     feed(&end);
     assert_int_equal(end.peers[1].closed_rails, 1 << 5);
-    assert_int_equal(end.peers[1].close_wanted, 0);
+    assert_int_equal(end.peers[1].close_demanded, 0);
     const struct net_control *here =
         (const void *)(sent + sizeof(struct net_head) + sizeof(struct net_record));
     assert_int_equal(here->kind, NET_PEER_LIVE);

@@ -220,7 +220,7 @@ static void a_fence_of_all_peers(void **context)
     assert_int_equal(end.channels[1].fence_message, 6);
     end.channels[1].last_message = 8;
     end.peers[2].failed = WEFT_ERR_PATH;
-    end.peers[2].launcher_asked = true;
+    end.peers[2].launcher_queried = true;
     strcpy(end.peers[2].sentence, "PE 2 is gone");
     assert_int_equal(net_order_context(&end.state), WEFT_ERR_PATH);
     assert_string_equal(base_last_error(), "PE 2 is gone");
@@ -478,7 +478,7 @@ static void a_quiet_tells_of_failures(void **context)
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     net_touch_channel(&end.state, 1);
     peer->failed = WEFT_ERR_PATH;
-    peer->launcher_asked = true;
+    peer->launcher_queried = true;
     assert_int_equal(net_complete_context(&end.state), WEFT_ERR_PATH);
     peer->failed = WEFT_OK;
 }
@@ -720,7 +720,7 @@ static void asking(void **context)
     assert_int_equal(sent_count, 1);
     assert_int_equal(to[7], 3);
     peer->failed = WEFT_ERR_PATH;
-    peer->launcher_asked = true;
+    peer->launcher_queried = true;
     assert_int_equal(net_send_query(&end.state, peer, &question, 8, to, 8, false), WEFT_ERR_PATH);
     assert_int_equal(peer->pending_answers, 0);
 }

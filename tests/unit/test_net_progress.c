@@ -399,14 +399,14 @@ static void the_launcher_may_know_why(void **context)
     assert_int_equal(net_check_failure(&end.net, peer), WEFT_ERR_PEER_DEAD);
     assert_int_equal(steps, 5);
     assert_string_equal(peer->sentence, "path net to PE 2: as the launcher says");
-    peer->launcher_asked = false;
+    peer->launcher_queried = false;
     peer->failed = WEFT_ERR_PATH;
     step_status = WEFT_ERR_TIMEOUT;
     assert_int_equal(net_check_failure(&end.net, peer), WEFT_ERR_PATH);
     assert_int_equal(steps, 6);
     assert_int_not_equal(pthread_mutex_trylock(&end.net.lock), 0); /* it is held again */
     peer = &end.peers[0];
-    peer->launcher_asked = true;
+    peer->launcher_queried = true;
     end.net.failed = WEFT_ERR_PATH;
     strcpy(end.net.sentence, "the endpoint has failed");
     assert_int_equal(net_check_failure(&end.net, peer), WEFT_ERR_PATH);
@@ -431,7 +431,7 @@ static void one_turn_of_a_wait(void **context)
     assert_non_null(strstr(base_last_error(), "path net to PE 1 over lo"));
     assert_non_null(strstr(base_last_error(), "as the launcher says"));
     peer->failed = WEFT_ERR_PATH;
-    peer->launcher_asked = true;
+    peer->launcher_queried = true;
     steps = 0;
     assert_int_equal(net_wait(&end.net, peer, &wait), WEFT_ERR_PATH);
     peer->failed = WEFT_OK;

@@ -362,7 +362,7 @@ static void awaiting_what_was_sent(void **context)
     assert_int_equal(net_await_acknowledged(&end.net, peer, peer->last_sent), WEFT_ERR_TIMEOUT);
     assert_int_equal(waits_ended, 2); /* of the window, and this one */
     peer->failed = WEFT_ERR_PATH;
-    peer->launcher_asked = true;
+    peer->launcher_queried = true;
     sent_count = 0;
     assert_int_equal(net_await_acknowledged(&end.net, peer, peer->last_sent + 1), WEFT_ERR_PATH);
     assert_int_equal(sent_count, 0);

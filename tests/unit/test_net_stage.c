@@ -195,7 +195,7 @@ static void a_transfer_over_rails_has_both_ends(void **context)
     fragment = begin(WRITE | SURE, SEG_GPU, 79);
     assert_int_equal(peer->failed, WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(peer->sentence, "path net to PE 1: no transfer"));
-    assert_true(peer->launcher_asked);
+    assert_true(peer->launcher_queried);
     assert_int_equal(fragment->phase, COMPLETE);
 }
 
@@ -224,7 +224,7 @@ static void a_get_through_lots_is_asked_read_and_copied(void **context)
     net_stage_slot_ready(&end.net, peer, &(struct net_result){.token = 2});
     assert_int_equal(fragment->phase, POSTING);
     assert_string_equal(peer->sentence, "");
-    assert_false(peer->launcher_asked);
+    assert_false(peer->launcher_queried);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(end.access_count, 2);
     assert_false(end.accesses[1].write);

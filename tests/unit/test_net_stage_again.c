@@ -28,13 +28,13 @@ static void a_copy_that_fails_ends_the_peer(void **context)
             else
                 fragment = begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
             assert_int_equal(peer->failed, rows[i].copy ? rows[i].copy : rows[i].mark);
-            assert_true(peer->launcher_asked);
+            assert_true(peer->launcher_queried);
             assert_non_null(strstr(peer->sentence, rows[i].text));
             assert_int_equal(fragment->phase, COMPLETE);
             assert_int_equal(marks_put, 0);
             net_stage_advance(&end.net);
             peer->failed = WEFT_OK;
-            peer->launcher_asked = false;
+            peer->launcher_queried = false;
         }
     assert_int_equal(forgotten, 4);
     assert_idle(4);

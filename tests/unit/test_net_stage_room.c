@@ -32,7 +32,7 @@ static void a_piece_waits_for_its_turn(void **context)
     assert_int_equal(d.waits, 4);
     peer->stage->last_retired = peer->stage->last_begun;
     peer->failed = WEFT_ERR_PEER_DEAD;
-    peer->launcher_asked = true;
+    peer->launcher_queried = true;
     assert_int_equal(move(WRITE, SEG_HEAP, 600, 3000), WEFT_ERR_PEER_DEAD);
     assert_int_equal(d.begun_count, 0);
 }

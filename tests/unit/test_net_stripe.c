@@ -534,13 +534,13 @@ static void a_peer_gives_a_rail_up(void **context)
         assert_int_equal(notes[i].kind, NET_CLOSED_RAIL);
         assert_int_equal(notes[i].rail, 1);
     }
-    assert_int_equal(peer->close_wanted | end.peers[2].close_wanted, 0);
+    assert_int_equal(peer->close_demanded | end.peers[2].close_demanded, 0);
     net_handle_control(&end.net, peer, &note);
     send_notes();
     assert_int_equal(note_count, 3);
     end.world.pe = 2;
     net_handle_control(&end.net, &end.peers[0], &note);
-    assert_int_equal(end.peers[0].close_wanted, 0); /* PE 0 is told as well */
+    assert_int_equal(end.peers[0].close_demanded, 0); /* PE 0 is told as well */
 }
 
 /* Nothing moves for 3 s: the peer is asked; it is there, and nothing moves for 3 s more. */
@@ -763,7 +763,7 @@ static void notes_name_rails_that_there_are(void **context)
                        &(struct net_control){.kind = NET_PEER_LIVE, .rail = END_RAILS});
     assert_string_equal(beyond->cause, "");
     assert_false(beyond->liveness_confirmed);
-    assert_int_equal(peer->close_wanted, 0);
+    assert_int_equal(peer->close_demanded, 0);
     net_handle_control(&end.net, peer,
                        &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = NET_RAILS - 1});
     assert_int_equal(peer->closed_rails, 1 << (NET_RAILS - 1)); /* the peer may have more */
@@ -835,7 +835,7 @@ static void transfers_between_segments(void **context)
     assert_int_equal(taken, 0);
     assert_int_equal(end.access_count, 0);
     peer->failed = WEFT_ERR_PATH;
-    peer->launcher_asked = true;
+    peer->launcher_queried = true;
     home[2].answered = keys[2 * NET_RAILS].answered = 0;
     taken = 7;
     assert_int_equal(net_stripe_host(&end.state, at, local, PIECE, true, &taken), WEFT_ERR_PATH);

@@ -40,10 +40,10 @@ static const char *missing_ability(const struct net_provider_entry *entry)
 }
 
 /* "tcp" matches "tcp" and what is layered on it, "tcp;ofi_rxm". */
-static bool names_provider(const char *wanted, const char *provider)
+static bool names_provider(const char *configured, const char *provider)
 {
-    size_t length = strlen(wanted);
-    return strncmp(wanted, provider, length) == 0 &&
+    size_t length = strlen(configured);
+    return strncmp(configured, provider, length) == 0 &&
            (provider[length] == '\0' || provider[length] == ';');
 }
 

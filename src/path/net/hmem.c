@@ -53,13 +53,13 @@ struct net_extents {
 
 /* --------------------------------------------------------------------------------- the provider */
 
-static bool gpu_rdma_wanted(const struct fi_info *info, char *why, size_t bytes)
+static bool enables_gpu_rdma(const struct fi_info *info, char *why, size_t bytes)
 {
     enum { AUTO, DIRECT, STAGED };
-    int64_t wish = config_int(CONFIG_NET_GPU);
-    if (wish == STAGED)
+    int64_t choice = config_int(CONFIG_NET_GPU);
+    if (choice == STAGED)
         snprintf(why, bytes, "WEFT_NET_GPU=staged");
-    else if (wish == AUTO && net_cpu_executes_rma(info))
+    else if (choice == AUTO && net_cpu_executes_rma(info))
         snprintf(why, bytes, "provider %s moves data with a CPU, not with a NIC",
                  info->fabric_attr->prov_name);
     return !why[0];
@@ -83,7 +83,7 @@ struct fi_info *net_add_hmem(const struct fabric *lib, struct fi_info *info, cha
 {
     struct fi_info *list = NULL, *found = NULL;
     why[0] = '\0';
-    if (!gpu_rdma_wanted(info, why, bytes))
+    if (!enables_gpu_rdma(info, why, bytes))
         return info;
     uint32_t version = lib->version() < DMABUF_VERSION ? HMEM_VERSION : DMABUF_VERSION;
     struct fi_info *hints = lib->dupinfo(info);
@@ -381,13 +381,13 @@ static struct remote peer_test_line(struct path_common *net, struct peer *peer)
                            gpu->nic_lines_offset + 2 * (size_t)net->world->pe * GPU_LINE_BYTES};
 }
 
-static weft_status compare_test_line(const unsigned char *seen, const unsigned char *wanted,
+static weft_status compare_test_line(const unsigned char *seen, const unsigned char *expected,
                                      const char *what)
 {
     for (int i = 0; i < GPU_LINE_BYTES; i++)
-        if (seen[i] != wanted[i])
+        if (seen[i] != expected[i])
             return base_fail(WEFT_ERR_PATH, "%s: byte %d is %#x instead of %#x", what, i, seen[i],
-                             wanted[i]);
+                             expected[i]);
     return WEFT_OK;
 }
 
@@ -397,19 +397,19 @@ static weft_status prove_write(struct path_state *state, struct peer *peer, int 
 {
     struct path_common *net = state->net;
     struct remote there = peer_test_line(net, peer);
-    unsigned char wanted[GPU_LINE_BYTES], seen[GPU_LINE_BYTES] = {0};
-    fill_pattern(wanted, net->world->pe, peer->pe, 2 * (unsigned)rail + 1);
-    weft_status status =
-        gpu_copy(net->world->gpu, 0, own_test_line(net, peer->pe), wanted, sizeof wanted, GPU_DONE);
+    unsigned char expected[GPU_LINE_BYTES], seen[GPU_LINE_BYTES] = {0};
+    fill_pattern(expected, net->world->pe, peer->pe, 2 * (unsigned)rail + 1);
+    weft_status status = gpu_copy(net->world->gpu, 0, own_test_line(net, peer->pe), expected,
+                                  sizeof expected, GPU_DONE);
     if (!status)
-        status = net_stage_transfer(state, there, own_test_line(net, peer->pe), sizeof wanted, true,
-                                    true);
+        status = net_stage_transfer(state, there, own_test_line(net, peer->pe), sizeof expected,
+                                    true, true);
     if (!status)
         status = net_complete_context(state);
     if (!status)
         status = net_get_by_requests(state, there, seen, sizeof seen);
     return status ? status
-                  : compare_test_line(seen, wanted, "a NIC write to GPU memory did not arrive");
+                  : compare_test_line(seen, expected, "a NIC write to GPU memory did not arrive");
 }
 
 /* Writes the peer's GPU memory with its GPU copy, and reads it with the NIC into own GPU memory. */
@@ -417,21 +417,21 @@ static weft_status prove_read(struct path_state *state, struct peer *peer, int r
 {
     struct path_common *net = state->net;
     struct remote there = peer_test_line(net, peer);
-    unsigned char wanted[GPU_LINE_BYTES], seen[GPU_LINE_BYTES] = {0};
-    fill_pattern(wanted, net->world->pe, peer->pe, 2 * (unsigned)rail + 2);
-    weft_status status = net_put_by_requests(state, there, wanted, sizeof wanted);
+    unsigned char expected[GPU_LINE_BYTES], seen[GPU_LINE_BYTES] = {0};
+    fill_pattern(expected, net->world->pe, peer->pe, 2 * (unsigned)rail + 2);
+    weft_status status = net_put_by_requests(state, there, expected, sizeof expected);
     if (!status)
         status = net_complete_context(state);
     if (!status)
-        status = net_stage_transfer(state, there, own_test_line(net, peer->pe), sizeof wanted, true,
-                                    false);
+        status = net_stage_transfer(state, there, own_test_line(net, peer->pe), sizeof expected,
+                                    true, false);
     if (!status)
         status = net_complete_context(state);
     if (!status)
         status =
             gpu_copy(net->world->gpu, 0, seen, own_test_line(net, peer->pe), sizeof seen, GPU_DONE);
     return status ? status
-                  : compare_test_line(seen, wanted, "the NIC read wrong data from GPU memory");
+                  : compare_test_line(seen, expected, "the NIC read wrong data from GPU memory");
 }
 
 /* Tests whether one rail reaches the peer's GPU memory. *well is the result; peer->gpu_reason has
@@ -470,7 +470,7 @@ static weft_status prove(struct path_state *state, struct net_peer *net_peer)
     struct path_common *net = state->net;
     struct peer peer = {.pe = net_peer->pe, .state = state, .world = net->world};
     struct net_gpu_region region;
-    uint8_t proven = 0;
+    uint8_t passed = 0;
     if (!make_extents(net, &net_peer->gpu_regions))
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the keys of PE %d", peer.pe);
     weft_status status = query_region(state, net_peer, peer_test_line(net, &peer).offset, &region);
@@ -484,10 +484,10 @@ static weft_status prove(struct path_state *state, struct net_peer *net_peer)
         bool well = false;
         if (net_rail_usable(net, net_peer, i) && region.keys[net_peer->peer_rail[i]].known)
             status = prove_rail(state, net_peer, i, &well);
-        proven |= (uint8_t)(well << i);
+        passed |= (uint8_t)(well << i);
     }
-    net_peer->gpu_rails = proven;
-    net_peer->gpu_access = proven ? NET_GPU_DIRECT : NET_GPU_STAGED;
+    net_peer->gpu_rails = passed;
+    net_peer->gpu_access = passed ? NET_GPU_DIRECT : NET_GPU_STAGED;
     return status;
 }
 
@@ -548,7 +548,7 @@ weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, c
 
 void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
 {
-    const struct net_rail *lost = &net->rails[rail];
+    const struct net_rail *failed = &net->rails[rail];
     char found[PATH_FOUND_BYTES];
     if (peer->gpu_access != NET_GPU_DIRECT || net->proving || !(peer->gpu_rails >> rail & 1))
         return;
@@ -557,8 +557,8 @@ void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
             return;
     peer->gpu_access = NET_GPU_STAGED;
     snprintf(peer->gpu_reason, sizeof peer->gpu_reason,
-             "%s, the last NIC that reached it, has failed: %s", net_interface_name(lost),
-             lost->cause[0] ? lost->cause : "the peer has given it up");
+             "%s, the last NIC that reached it, has failed: %s", net_interface_name(failed),
+             failed->cause[0] ? failed->cause : "the peer has given it up");
     describe_gpu_path(net, peer, found, sizeof found);
     log_warn("path net: GPU memory of PE %d goes through pinned memory from now on: %s", peer->pe,
              peer->gpu_reason);

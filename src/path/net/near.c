@@ -88,8 +88,8 @@ static bool read_line(char *line, size_t bytes, const char *root, const char *fo
     return read;
 }
 
-static bool read_number(long *index, const char *root, const char *folder, const char *name,
-                        const char *file)
+static bool read_value(long *index, const char *root, const char *folder, const char *name,
+                       const char *file)
 {
     char line[32];
     if (!read_line(line, sizeof line, root, folder, name, file))
@@ -141,8 +141,7 @@ static bool locate_device(const char *root, const char *folder, const char *name
     if (chain) {
         snprintf(location->chain, sizeof location->chain, "%.*s", (int)length, chain);
         snprintf(address_text, sizeof address_text, "%.*s", (int)strcspn(address, "/"), address);
-        if (read_number(&numa, root, "/sys/bus/pci/devices", address_text, "numa_node") &&
-            numa >= 0)
+        if (read_value(&numa, root, "/sys/bus/pci/devices", address_text, "numa_node") && numa >= 0)
             location->numa = (int)numa;
     }
     free(real);
@@ -164,8 +163,8 @@ bool net_locate_interface(const char *root, const char *name, struct net_device_
 uint64_t net_get_speed(const char *root, const char *name)
 {
     long speed;
-    return read_number(&speed, root, "/sys/class/net", name, "speed") && speed > 0 ? (uint64_t)speed
-                                                                                   : 0;
+    return read_value(&speed, root, "/sys/class/net", name, "speed") && speed > 0 ? (uint64_t)speed
+                                                                                  : 0;
 }
 
 bool net_is_down(const char *root, const char *name)
@@ -218,9 +217,9 @@ static int list_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
 }
 
 /* Keeps the GPUs that the list names by index, in its order. 0 if the list names them otherwise. */
-static int keep_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *visible)
+static int select_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *visible)
 {
-    char kept[GPUS_MOST][ADDRESS_BYTES];
+    char named[GPUS_MOST][ADDRESS_BYTES];
     int count = 0;
     for (const char *at = visible; *at && count < GPUS_MOST; at += *at == ',') {
         char *end;
@@ -229,44 +228,45 @@ static int keep_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *
             return 0;
         if (index < 0 || index >= n)
             break; /* The driver also ends the list here. */
-        memcpy(kept[count++], gpus[index], ADDRESS_BYTES);
+        memcpy(named[count++], gpus[index], ADDRESS_BYTES);
         at = end;
     }
-    memcpy(gpus, kept, (size_t)count * ADDRESS_BYTES);
+    memcpy(gpus, named, (size_t)count * ADDRESS_BYTES);
     return count;
 }
 
 /* Index of the GPU that the PE's word of the list names, by index or by address; -1 if none. */
-static int select_gpu(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, int local_pe, const char *wanted)
+static int select_gpu(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, int local_pe,
+                      const char *requested)
 {
     int words = 1;
-    for (const char *c = wanted; *c; c++)
+    for (const char *c = requested; *c; c++)
         words += *c == ',';
     for (int i = 0; i < local_pe % words; i++)
-        wanted += strcspn(wanted, ",") + 1;
-    size_t length = strcspn(wanted, ",");
-    if (length && length < 4 && strspn(wanted, "0123456789") == length)
-        return atoi(wanted) < n ? atoi(wanted) : -1;
+        requested += strcspn(requested, ",") + 1;
+    size_t length = strcspn(requested, ",");
+    if (length && length < 4 && strspn(requested, "0123456789") == length)
+        return atoi(requested) < n ? atoi(requested) : -1;
     for (int i = 0; i < n && length >= 7; i++) {
         size_t have = strlen(gpus[i]);
-        if (length <= have && strncasecmp(gpus[i] + have - length, wanted, length) == 0)
+        if (length <= have && strncasecmp(gpus[i] + have - length, requested, length) == 0)
             return i;
     }
     return -1;
 }
 
-static bool locate_gpu(const char *root, int local_pe, const char *wanted, const char *visible,
+static bool locate_gpu(const char *root, int local_pe, const char *requested, const char *visible,
                        struct net_pe_location *location)
 {
     char gpus[GPUS_MOST][ADDRESS_BYTES];
     int n = list_gpus(root, gpus);
     if (visible)
-        n = keep_visible(gpus, n, visible);
-    int taken = n ? *wanted ? select_gpu(gpus, n, local_pe, wanted) : local_pe % n : -1;
-    if (taken < 0 || !net_locate_pci(root, gpus[taken], &location->device))
+        n = select_visible(gpus, n, visible);
+    int chosen = n ? *requested ? select_gpu(gpus, n, local_pe, requested) : local_pe % n : -1;
+    if (chosen < 0 || !net_locate_pci(root, gpus[chosen], &location->device))
         return false;
     location->gpu = true;
-    snprintf(location->text, sizeof location->text, "GPU %s", gpus[taken]);
+    snprintf(location->text, sizeof location->text, "GPU %s", gpus[chosen]);
     return true;
 }
 
@@ -305,10 +305,10 @@ static void locate_cpus(const char *root, const cpu_set_t *cpus, struct net_pe_l
         snprintf(location->text, sizeof location->text, "the CPUs of %d NUMA nodes", count);
 }
 
-void net_locate_pe(const char *root, int local_pe, const char *wanted, const char *visible,
+void net_locate_pe(const char *root, int local_pe, const char *requested, const char *visible,
                    const cpu_set_t *cpus, struct net_pe_location *location)
 {
     *location = (struct net_pe_location){0};
-    if (!locate_gpu(root, local_pe, wanted, visible, location))
+    if (!locate_gpu(root, local_pe, requested, visible, location))
         locate_cpus(root, cpus, location);
 }

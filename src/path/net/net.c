@@ -79,8 +79,9 @@ static weft_status put_staged(struct path_state *state, struct remote to, const 
                               size_t bytes, bool device, bool nbi)
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
-    bool asks = to.segment == SEG_GPU && peer->gpu_access != NET_GPU_DIRECT;
-    weft_status status = asks ? net_order_request(state, peer) : net_order_write(state, peer);
+    bool needs_query = to.segment == SEG_GPU && peer->gpu_access != NET_GPU_DIRECT;
+    weft_status status =
+        needs_query ? net_order_request(state, peer) : net_order_write(state, peer);
     if (!status)
         status = net_stage_transfer(state, to, (void *)src, bytes, device, true);
     return status || nbi ? status : net_await_staged_sources(state, peer);
@@ -393,9 +394,9 @@ static bool net_progress(struct path_state *state)
         net_flush_requests(net, &net->peers[state->touched[i]], false);
     if (!net->poller)
         net->poller = state;
-    bool came = net->poller == state && net_poll(net);
+    bool progressed = net->poller == state && net_poll(net);
     pthread_mutex_unlock(&net->lock);
-    return came;
+    return progressed;
 }
 
 /* ------------------------------------------------------------------------------- open and close */

@@ -95,7 +95,7 @@ struct net_peer {
     uint8_t peer_rail[NET_RAILS]; /* the peer's rail that each rail of this PE reaches */
     uint8_t closed_rails;         /* bit per rail of the peer that the peer has closed */
     uint8_t close_requested;      /* bit per rail of the peer that it was asked to close */
-    uint8_t close_wanted;         /* bit per rail of this PE that the peer wants closed */
+    uint8_t close_demanded;       /* bit per rail of this PE that the peer wants closed */
     struct net_key *rail_keys[SEG_COUNT]; /* NET_RAILS keys for each chunk (stripe_memory.c) */
 
     /* Messages to the peer and the state of their rail (move.c). */
@@ -148,8 +148,8 @@ struct net_peer {
     struct net_message *early_requests; /* requests ahead of the next in order */
     struct net_message *early_answers;  /* answers ahead of the next in order */
     struct net_peer *next_to_answer;
-    weft_status failed;  /* WEFT_OK, or why this PE sends nothing more to the peer */
-    bool launcher_asked; /* The launcher has had time to report why the peer failed. */
+    weft_status failed;    /* WEFT_OK, or why this PE sends nothing more to the peer */
+    bool launcher_queried; /* The launcher has had time to report why the peer failed. */
     char sentence[NET_SENTENCE_BYTES];
 };
 

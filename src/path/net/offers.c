@@ -179,11 +179,11 @@ static weft_status list_providers(const struct fabric *lib, int npes, bool all,
 static weft_status add_shm_hint(weft_status status, const struct net_config *config)
 {
     enum { FILE_KIB = 16 << 10 };
-    struct statvfs room;
+    struct statvfs space;
     char sentence[512];
-    if (strcmp(config->provider, "shm") != 0 || statvfs("/dev/shm", &room))
+    if (strcmp(config->provider, "shm") != 0 || statvfs("/dev/shm", &space))
         return status;
-    unsigned long long free_kib = (unsigned long long)room.f_bavail * room.f_frsize / 1024;
+    unsigned long long free_kib = (unsigned long long)space.f_bavail * space.f_frsize / 1024;
     if (free_kib >= FILE_KIB)
         return status;
     base_shorten(sentence, sizeof sentence, base_last_error());

@@ -192,7 +192,7 @@ static weft_status complete_peer(struct path_state *state, int pe)
 /* Channels that another thread has used during the wait stay in the list. */
 static void drop_idle_channels(struct path_state *state)
 {
-    int kept = 0;
+    int remaining = 0;
     for (int i = 0; i < state->touched_count; i++) {
         int pe = state->touched[i];
         struct net_channel *channel = &state->channels[pe];
@@ -200,9 +200,9 @@ static void drop_idle_channels(struct path_state *state)
                            channel->unnotified || channel->sources_in_use ||
                            channel->last_message > state->net->peers[pe].acknowledged;
         if (channel->touched)
-            state->touched[kept++] = pe;
+            state->touched[remaining++] = pe;
     }
-    state->touched_count = kept;
+    state->touched_count = remaining;
 }
 
 static weft_status await_operations(struct path_state *state)

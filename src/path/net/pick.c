@@ -193,8 +193,8 @@ void net_pick(const struct net_candidates *all, const int *node_of, int npes, in
         if (other == pe)
             *picked = one;
     }
-    int taken = 0;
+    int used = 0;
     for (int i = 0; i < loads.count; i++)
-        taken += loads.load[i] > 0;
-    picked->all_on_one_nic = crowded && local > 1 && taken == 1;
+        used += loads.load[i] > 0;
+    picked->all_on_one_nic = crowded && local > 1 && used == 1;
 }

@@ -47,7 +47,7 @@ static void await_launcher_report(struct path_common *net, struct net_peer *peer
     struct path_wait wait = net_make_wait(net, peer, BOX_OP_QUIET, 0);
     weft_status status = WEFT_OK;
     uint64_t until = clock_now_ns() + LAUNCHER_WAIT_NS;
-    peer->launcher_asked = true;
+    peer->launcher_queried = true;
     pthread_mutex_unlock(&net->lock);
     while (!status && clock_now_ns() < until)
         status = path_wait_step(&wait, 0);
@@ -64,7 +64,7 @@ weft_status net_check_failure(struct path_common *net, struct net_peer *peer)
 {
     if (likely(!peer->failed && !net->failed))
         return WEFT_OK;
-    if (!peer->launcher_asked)
+    if (!peer->launcher_queried)
         await_launcher_report(net, peer);
     return peer->failed ? base_fail(peer->failed, "%s", peer->sentence)
                         : base_fail(net->failed, "%s", net->sentence);
@@ -239,9 +239,9 @@ void net_drain(struct path_common *net)
     net->answers_stopped = true;
     uint64_t now = clock_now_ns(), until = now + MOST_NS, still = now + STILL_NS;
     while (now < still && now < until) {
-        bool came = net_poll(net);
+        bool progressed = net_poll(net);
         now = clock_now_ns();
-        still = came ? now + STILL_NS : still;
+        still = progressed ? now + STILL_NS : still;
     }
     pthread_mutex_unlock(&net->lock);
 }
@@ -265,10 +265,10 @@ static weft_status add_wait_context(struct path_common *net, const struct net_pe
 weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait)
 {
     atomic_fetch_add_explicit(&net->caller_polls, 1, memory_order_relaxed);
-    bool came = net_poll(net);
+    bool progressed = net_poll(net);
     if (unlikely(peer->failed || net->failed))
         return net_check_failure(net, peer);
-    if (came)
+    if (progressed)
         return WEFT_OK;
     uint64_t events = net->events;
     pthread_mutex_unlock(&net->lock);
@@ -352,11 +352,11 @@ static void *run_progress_thread(void *argument)
             sleep_ns(suspend_ns);
             continue;
         }
-        bool came = net_poll(net);
+        bool progressed = net_poll(net);
         bool needs_polling = net->incomplete || net->needs_polling;
         pthread_mutex_unlock(&net->lock);
         uint64_t now = clock_now_ns();
-        if (came) {
+        if (progressed) {
             backoff_ns = BACKOFF_LEAST_NS;
             awake_until = now - last_ns < AWAKE_NS ? now + AWAKE_NS : now;
             last_ns = now;

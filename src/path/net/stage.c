@@ -72,18 +72,18 @@ static void fail_transfer(struct path_common *net, struct net_peer *peer, weft_s
     snprintf(sentence, sizeof sentence, "path net to PE %d: %.*s", peer->pe,
              NET_SENTENCE_BYTES - 40, base_last_error());
     net_fail_peer(net, peer, status, sentence);
-    peer->launcher_asked = true; /* This PE has failed, not the peer, so there is no report of the
+    peer->launcher_queried = true; /* This PE has failed, not the peer, so there is no report of the
                                     launcher to wait for. */
 }
 
 /* --------------------------------------------------------------------------- copies of this GPU */
 
 static weft_status begin_copy(struct path_common *net, struct net_staged_fragment *fragment,
-                              unsigned lane, void *to, const void *from)
+                              unsigned stream, void *to, const void *from)
 {
     struct gpu *gpu = net->world->gpu;
-    weft_status status = gpu_copy(gpu, lane, to, from, fragment->bytes, GPU_IN_ORDER);
-    return status ? status : gpu_mark_put(gpu, lane, &fragment->copy_event);
+    weft_status status = gpu_copy(gpu, stream, to, from, fragment->bytes, GPU_IN_ORDER);
+    return status ? status : gpu_mark_put(gpu, stream, &fragment->copy_event);
 }
 
 static bool is_copied(struct path_common *net, struct net_staged_fragment *fragment)

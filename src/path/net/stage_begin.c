@@ -24,13 +24,13 @@ enum {
 static void set_slot_sizes(struct path_common *net)
 {
     size_t bytes = (size_t)config_size(CONFIG_NET_LOT), most = net->rails[0].traits.max_bytes;
-    int64_t lots = config_int(CONFIG_NET_LOTS);
+    int64_t slots = config_int(CONFIG_NET_LOTS);
     if (bytes > most)
         bytes = most;
     if (bytes > NET_CHUNK_BYTES)
         bytes = NET_CHUNK_BYTES;
     net->slot_bytes = bytes < GRAIN_BYTES ? GRAIN_BYTES : bytes / GRAIN_BYTES * GRAIN_BYTES;
-    net->slot_count = lots < 1 ? 1 : lots > SLOTS_MOST ? SLOTS_MOST : (uint32_t)lots;
+    net->slot_count = slots < 1 ? 1 : slots > SLOTS_MOST ? SLOTS_MOST : (uint32_t)slots;
 }
 
 static weft_status make_stage(struct path_common *net, struct net_peer *peer)
@@ -76,11 +76,12 @@ static void drop_buffer_query(struct path_common *net, struct net_stage *stage)
 static weft_status query_peer_buffer(struct path_state *state, struct net_peer *peer)
 {
     const struct net_record query = {.kind = NET_STAGING_BUFFER};
-    uint32_t wanted = (uint32_t)(state->net->slot_count * state->net->slot_bytes);
+    uint32_t buffer_bytes = (uint32_t)(state->net->slot_count * state->net->slot_bytes);
     struct net_key keys[NET_RAILS] = {{0}};
     if (peer->stage->peer_buffer_known)
         return WEFT_OK;
-    weft_status status = net_send_query(state, peer, &query, wanted, keys, sizeof keys, false);
+    weft_status status =
+        net_send_query(state, peer, &query, buffer_bytes, keys, sizeof keys, false);
     if (status)
         return status;
     memcpy(peer->stage->peer_buffer_keys, keys, sizeof keys);
@@ -247,7 +248,7 @@ static weft_status send_buffer_query(struct path_common *net, struct net_staged_
 {
     struct net_peer *peer = fragment->post.peer;
     struct net_stage *stage = peer->stage;
-    uint32_t wanted = (uint32_t)(net->slot_count * net->slot_bytes);
+    uint32_t buffer_bytes = (uint32_t)(net->slot_count * net->slot_bytes);
     weft_status status =
         net_new_answer_token(fragment->state, peer, stage->peer_buffer_answer,
                              sizeof stage->peer_buffer_answer, &stage->peer_buffer_token);
@@ -261,7 +262,7 @@ static weft_status send_buffer_query(struct path_common *net, struct net_staged_
     }
     record->kind = NET_STAGING_BUFFER;
     memcpy(net_payload(record),
-           &(struct net_query){.token = stage->peer_buffer_token, .bytes = wanted},
+           &(struct net_query){.token = stage->peer_buffer_token, .bytes = buffer_bytes},
            sizeof(struct net_query));
     net_flush_requests(net, peer, false);
     return WEFT_OK;

@@ -167,14 +167,14 @@ void net_fragment_fail_proof(struct net_fragment *fragment, const char *cause)
 }
 
 /* Posts the fragment. False: the provider returned FI_EAGAIN, or an error. An error fails the rail;
- * in a path test it ends the fragment, and sets *gone. */
+ * in a path test it ends the fragment, and sets *ended. */
 static bool try_post_fragment(struct path_common *net, struct net_fragment *fragment, bool confirm,
-                              bool *gone)
+                              bool *ended)
 {
     struct net_rail *rail = &net->rails[fragment->rail];
     ssize_t error =
         post_fragment(net, fragment, find_fragment_key(fragment, fragment->rail), confirm);
-    *gone = false;
+    *ended = false;
     if (!error)
         fragment->phase = confirm ? NET_CONFIRMING : NET_POSTED;
     if (!error || error == -FI_EAGAIN)
@@ -185,7 +185,7 @@ static bool try_post_fragment(struct path_common *net, struct net_fragment *frag
     }
     net_call_failed(net, rail, fragment->write && !confirm ? "fi_writemsg" : "fi_readmsg",
                     (int)error);
-    *gone = true;
+    *ended = true;
     return false;
 }
 
@@ -193,19 +193,19 @@ void net_stripe_completed(struct path_common *net, struct net_post *post)
 {
     struct net_fragment *fragment = (struct net_fragment *)(void *)post;
     struct net_rail *rail = &net->rails[fragment->rail];
-    bool gone = false;
+    bool ended = false;
     if (fragment->phase == NET_POSTED && fragment->write && !rail->traits.delivery_complete) {
         fragment->phase = NET_UNCONFIRMED;
-        if (try_post_fragment(net, fragment, true, &gone))
+        if (try_post_fragment(net, fragment, true, &ended))
             return;
-        rail->unconfirmed += !gone;
-        if (!gone)
+        rail->unconfirmed += !ended;
+        if (!ended)
             return;
     }
     remove_from_rail(net, fragment);
     if (fragment->rail == fragment->post.peer->current_rail)
         net_mark_live(fragment->post.peer, fragment->rail);
-    if (gone)
+    if (ended)
         net_fragment_fail_proof(fragment, base_last_error());
     else
         net_fragment_finish(fragment);
@@ -277,11 +277,11 @@ static bool start_fragment(struct path_common *net, struct net_fragment *fragmen
                            uint32_t *blocked)
 {
     int chosen;
-    bool gone;
+    bool ended;
     while ((chosen = choose_rail(net, fragment, *blocked)) >= 0) {
         fragment->rail = (uint8_t)chosen;
-        net->rails[chosen].would_block = !try_post_fragment(net, fragment, false, &gone);
-        if (gone) {
+        net->rails[chosen].would_block = !try_post_fragment(net, fragment, false, &ended);
+        if (ended) {
             net->rails[chosen].would_block = false;
             net_fragments_remove(&net->queued_fragments, fragment);
             net_fragment_fail_proof(fragment, base_last_error());
@@ -300,15 +300,15 @@ static bool start_fragment(struct path_common *net, struct net_fragment *fragmen
 
 static void confirm_writes(struct path_common *net, struct net_rail *rail)
 {
-    bool gone;
+    bool ended;
     for (struct net_fragment *fragment = rail->fragments.first, *next;
          fragment && rail->unconfirmed; fragment = next) {
         next = fragment->next;
         if (fragment->phase != NET_UNCONFIRMED)
             continue;
-        bool posted = try_post_fragment(net, fragment, true, &gone);
-        rail->unconfirmed -= posted || gone;
-        if (!gone)
+        bool posted = try_post_fragment(net, fragment, true, &ended);
+        rail->unconfirmed -= posted || ended;
+        if (!ended)
             continue;
         remove_from_rail(net, fragment);
         net_fragment_fail_proof(fragment, base_last_error());

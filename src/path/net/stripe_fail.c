@@ -36,9 +36,9 @@ static void report_closed_rail(struct path_common *net, int rail)
 {
     for (int pe = 0; pe < net->world->npes; pe++) {
         struct net_peer *peer = &net->peers[pe];
-        if (!(peer->close_wanted >> rail & 1))
+        if (!(peer->close_demanded >> rail & 1))
             continue;
-        peer->close_wanted &= (uint8_t) ~(1u << rail);
+        peer->close_demanded &= (uint8_t) ~(1u << rail);
         send_control(net, peer, NET_CLOSED_RAIL, rail);
     }
 }
@@ -81,7 +81,7 @@ void net_handle_control(struct path_common *net, struct net_peer *from,
     struct net_rail *rail = &net->rails[control->rail];
     switch ((enum net_control_kind)control->kind) {
     case NET_CLOSE_RAIL:
-        from->close_wanted |= (uint8_t)(1u << control->rail);
+        from->close_demanded |= (uint8_t)(1u << control->rail);
         if (!rail->endpoint)
             report_closed_rail(net, control->rail);
         else if (!rail->cause[0])
@@ -191,7 +191,8 @@ static bool waits_for_reads(struct net_rail *rail, uint64_t ns)
     return rail->reads_in_flight && rail->traits.crashes_on_reads && rail->read_wait_ns < MOST_NS;
 }
 
-/* After the close nothing that came over the rail changes memory, so peers may be told. */
+/* After the close nothing that came over the rail changes memory, so this PE reports it to its
+ * peers. */
 static void close_failed_rail(struct path_common *net, struct net_rail *rail)
 {
     net_close_endpoint(rail);

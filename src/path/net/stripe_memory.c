@@ -237,15 +237,15 @@ weft_status net_get_peer_rail_keys(struct path_state *state, struct net_peer *pe
         peer->rail_keys[segment] = calloc(count, NET_RAILS * sizeof(struct net_key));
     if (!peer->rail_keys[segment])
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the keys of PE %d", peer->pe);
-    struct net_key *keys = peer->rail_keys[segment] + chunk * NET_RAILS, came[NET_RAILS];
+    struct net_key *keys = peer->rail_keys[segment] + chunk * NET_RAILS, answer[NET_RAILS];
     weft_status status = WEFT_OK;
     if (!keys[0].answered) { /* keys[0] is unused as a key: net_get_peer_key() has that of the first
                                 rail. */
         const struct net_record query = {
             .kind = NET_RAIL_KEYS, .segment = (uint8_t)segment, .offset = chunk};
-        status = net_send_query(state, peer, &query, sizeof came, came, sizeof came, false);
+        status = net_send_query(state, peer, &query, sizeof answer, answer, sizeof answer, false);
         if (!status)
-            memcpy(keys, came, sizeof came);
+            memcpy(keys, answer, sizeof answer);
         if (!status)
             keys[0].answered = 1;
     }

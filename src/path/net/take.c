@@ -220,7 +220,7 @@ static void add_nic(struct net_selection *selection, const struct fabric *lib,
 }
 
 /* The NIC that carries messages first, then the others for large transfers. */
-static weft_status keep_selection(const struct fabric *lib,
+static weft_status make_selection(const struct fabric *lib,
                                   const struct net_provider_list *providers, const int *chosen,
                                   const struct net_candidates *mine,
                                   const struct net_picked *picked, struct net_selection **result)
@@ -261,7 +261,7 @@ weft_status net_select_nics(const struct path_world *world, const struct fabric 
     if (picked.all_on_one_nic && world->boot->local_pe == 0 && config->nodes)
         warn_shared_nic(world, config, providers, all_pes,
                         providers->entry[chosen[picked.first_rail]].interface);
-    return keep_selection(lib, providers, chosen, &mine, &picked, result);
+    return make_selection(lib, providers, chosen, &mine, &picked, result);
 }
 
 void net_free_selection(void *opaque)

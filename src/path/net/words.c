@@ -30,7 +30,7 @@ int net_random_key(const struct net_rail *rail, uint64_t *key)
     return 0;
 }
 
-static uint64_t derive_number(const uint8_t key[SIPHASH_KEY_BYTES], int from, int to, int what)
+static uint64_t derive_secret(const uint8_t key[SIPHASH_KEY_BYTES], int from, int to, int what)
 {
     const int32_t text[] = {from, to, what};
     return siphash(key, text, sizeof text);
@@ -39,9 +39,9 @@ static uint64_t derive_number(const uint8_t key[SIPHASH_KEY_BYTES], int from, in
 static struct net_session derive_session(const uint8_t key[SIPHASH_KEY_BYTES], int from, int to)
 {
     enum { WORD, REQUESTS, ANSWERS };
-    return (struct net_session){.auth_word = derive_number(key, from, to, WORD),
-                                .first_request = derive_number(key, from, to, REQUESTS),
-                                .first_answer = derive_number(key, from, to, ANSWERS)};
+    return (struct net_session){.auth_word = derive_secret(key, from, to, WORD),
+                                .first_request = derive_secret(key, from, to, REQUESTS),
+                                .first_answer = derive_secret(key, from, to, ANSWERS)};
 }
 
 void net_derive_sessions(struct path_common *net, const uint8_t key[SIPHASH_KEY_BYTES])
