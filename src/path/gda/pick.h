@@ -15,7 +15,7 @@ struct gda_candidates {
     int32_t wanted; /* adapters; 0: its share. Not more than `count` */
     struct gda_candidate {
         uint64_t name; /* a number that is equal where the name is */
-        uint32_t near; /* enum net_near */
+        uint32_t near; /* enum net_distance */
     } list[GDA_CANDIDATES];
 };
 

@@ -116,8 +116,7 @@ bool staged_pin(const struct staged_common *common, struct staged_channel_memory
     if (!status)
         status = gpu_pin_range(gpu, memory->gpu_room, sizeof memory->gpu_room);
     if (status)
-        log_info(
-            "path staged: its memory is not pinned, so that each copy takes the driver two: %s",
-            base_last_error());
+        log_info("path staged: staging memory is not pinned, so the driver copies twice: %s",
+                 base_last_error());
     return true;
 }
