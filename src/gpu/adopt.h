@@ -11,7 +11,7 @@
 
 /* One PE's own memory, as the driver knows it. */
 struct gpu_own_memory {
-    CUmemGenericAllocationHandle handle; /* held until gpu_adopt() or gpu_adopt_cancel() */
+    CUmemGenericAllocationHandle handle; /* held until gpu_adopt() or gpu_release_memory() */
     size_t bytes;                        /* of the allocation */
     size_t lead;                         /* from its start to `address` */
 };
@@ -19,23 +19,23 @@ struct gpu_own_memory {
 /* Finds the allocation that holds `bytes` at `address`, and sees whether the peers could map it.
  * Not collective. WEFT_ERR_ADDRESS: it is none of cuMemCreate(), or too small;
  * WEFT_ERR_UNSUPPORTED: of another GPU, or without a descriptor to hand on. */
-weft_status gpu_adopt_look(const struct gpu_heap *heap, const void *address, size_t bytes,
-                           struct gpu_own_memory *own);
-void gpu_adopt_cancel(const struct gpu_heap *heap, struct gpu_own_memory *own);
+weft_status gpu_inspect_memory(const struct gpu_heap *heap, const void *address, size_t bytes,
+                               struct gpu_own_memory *own);
+void gpu_release_memory(const struct gpu_heap *heap, struct gpu_own_memory *own);
 
 /* Maps every PE's memory in every window. Collective over the job; own->bytes and own->lead are
  * equal at every PE. Takes the handle over. Fails at every PE or at none, and then leaves nothing.
  * WEFT_ERR_NO_MEMORY: the windows have no such stretch left. */
-weft_status gpu_adopt(struct gpu_heap *heap, struct gpu_own_memory *own,
-                      struct gpu_adopted **adopted);
+weft_status gpu_register_memory(struct gpu_heap *heap, struct gpu_own_memory *own,
+                                struct gpu_registered **registered);
 
 /* Whether [offset, offset + bytes) of the windows lies in one adopted allocation. */
-bool gpu_adopt_holds(struct gpu_heap *heap, size_t offset, size_t bytes);
+bool gpu_registered_holds(struct gpu_heap *heap, size_t offset, size_t bytes);
 
 /* What was adopted by the address at `offset` of the own window, NULL: nothing. */
-struct gpu_adopted *gpu_adopt_find(const struct gpu_heap *heap, size_t offset);
+struct gpu_registered *gpu_registered_find(const struct gpu_heap *heap, size_t offset);
 
 /* Unmaps it here. Not collective; the caller sees to it that no peer still uses it. */
-void gpu_adopt_end(struct gpu_heap *heap, struct gpu_adopted *adopted);
+void gpu_unregister_memory(struct gpu_heap *heap, struct gpu_registered *registered);
 
 #endif

@@ -12,7 +12,7 @@
 #include <weft.h>
 
 struct gpu;
-struct gpu_lane;
+struct gpu_stream;
 
 enum { GPU_BOUNCE_LEAST = 1 << 20, GPU_BOUNCE_THREADS = 8 };
 
@@ -24,8 +24,8 @@ struct gpu_bounce_limits {
 
 /* Does the copy, complete on return and behind what the lane did before, and says so; false:
  * another way is the better one, and nothing was done. The device's context is current. */
-bool gpu_bounce(struct gpu *gpu, struct gpu_lane *lane, void *dst, const void *src, size_t bytes,
-                weft_status *status);
+bool gpu_bounce(struct gpu *gpu, struct gpu_stream *internal, void *dst, const void *src,
+                size_t bytes, weft_status *status);
 
 /* Measures, if nobody has. */
 struct gpu_bounce_limits gpu_bounce_limits(struct gpu *gpu);

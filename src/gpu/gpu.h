@@ -15,7 +15,7 @@
 #include "memory/heap.h"
 
 enum {
-    GPU_LANES = 4,
+    GPU_STREAMS = 4,
     GPU_SIGNAL_THREADS = 256, /* of the block that does a small copy and its signal */
     GPU_BLOCK_COPY_LIMIT =
         16 << 10, /* bytes up to which a block is sooner than copy engine and signal */
@@ -23,16 +23,16 @@ enum {
     GPU_WIDE_BLOCK = 512,   /* bytes up to which that block is a single warp */
     GPU_SIZES = 4,          /* arrays of an alltoallv, */
     GPU_SIZES_MEMBERS = 64, /* of so many words at most */
-    GPU_MARK_WORDS = 40,    /* marks that are words; where they are all in use, events serve */
+    GPU_EVENT_WORDS = 40,   /* marks that are words; where they are all in use, events serve */
 };
 
 /* A stream of the library's own. Operations of one context go through one lane, in order; large
  * copies are dealt out over several. */
-struct gpu_lane {
+struct gpu_stream {
     CUstream stream;
     struct gpu_answer *answer; /* pinned */
     CUdeviceptr answer_device;
-    uint64_t number;         /* of the last operation with an answer */
+    uint64_t sequence;       /* of the last operation with an answer */
     pthread_mutex_t lock;    /* one operation with an answer at a time */
     struct epoch operations; /* begun, and known to be complete: the first ones of the stream */
     _Atomic uint64_t queued; /* operations that are on the stream; see lane.h */
@@ -61,27 +61,27 @@ struct gpu_pins {
 };
 
 /* Memory of this PE's GPU through which a third GPU reaches what it cannot access. */
-struct gpu_around {
+struct gpu_relay_buffer {
     CUdeviceptr at; /* 0 = not made yet */
     size_t bytes;
     CUmemGenericAllocationHandle handle;
 };
 
 struct gpu {
-    struct gpu *main; /* of a third GPU, this PE's own (gpu/relay.h); else NULL */
+    struct gpu *owner; /* of a third GPU, this PE's own (gpu/relay.h); else NULL */
     struct cuda cuda;
     struct boot *boot;
     struct gpu_device device;
     struct gpu_heap heap;
     struct gpu_module module;
-    struct gpu_coll *coll; /* NULL: no collective has asked for it (gpu/coll.h) */
-    struct heap *books;    /* the allocator of the GPU heap */
-    struct gpu_lane lanes[GPU_LANES];
-    int lane_count;
+    struct gpu_coll *coll;  /* NULL: no collective has asked for it (gpu/coll.h) */
+    struct heap *allocator; /* the allocator of the GPU heap */
+    struct gpu_stream streams[GPU_STREAMS];
+    int stream_count;
     CUstream wait_stream; /* a waiting kernel must not hold up a lane */
     pthread_mutex_t wait_lock;
-    CUstream aside_stream; /* for loads that must not wait for a kernel in front of them */
-    pthread_mutex_t aside_lock;
+    CUstream load_stream; /* for loads that must not wait for a kernel in front of them */
+    pthread_mutex_t load_lock;
     struct gpu_pinned *pinned; /* host memory that kernels write to, and read sizes from */
     CUdeviceptr pinned_device;
     size_t system_offset, system_bytes; /* in each window: not the program's */
@@ -98,9 +98,9 @@ struct gpu {
     pthread_mutex_t registrations_lock;
     struct gpu_registration *registrations;
     struct gpu_pins pins;
-    pthread_mutex_t marks_lock;
-    struct gpu_mark *marks; /* that are not in use: events, */
-    struct gpu_mark *words; /* and words of `pinned` that the GPU writes */
+    pthread_mutex_t events_lock;
+    struct gpu_event *idle_events; /* that are not in use: events, */
+    struct gpu_event *idle_words;  /* and words of `pinned` that the GPU writes */
     bool words_made;
     void **pinned_ranges; /* by gpu_pin_range(), under the lock of registrations */
     size_t pinned_range_count;
@@ -114,15 +114,15 @@ struct gpu {
     uint64_t wait_limit_ns;
     size_t stripe_bytes; /* copies from this size are dealt out over the lanes; 0 = never */
 
-    struct gpu *_Atomic *sides; /* [device.visible] of heap.relays[], NULL = not used */
-    struct gpu_links *links;    /* what joins the visible GPUs; NULL: nobody has needed to know */
+    struct gpu *_Atomic *relay_gpus; /* [device.visible] of heap.relays[], NULL = not used */
+    struct gpu_links *links; /* what joins the visible GPUs; NULL: nobody has needed to know */
     struct gpu_stripes
         *stripes; /* [local PEs] ways of large copies; NULL: always one (gpu/stripe.h) */
-    void (*stripes_told)(void *to, int pe); /* something new is known of the ways to that PE */
-    void *stripes_told_to;
+    void (*stripes_changed)(void *to, int pe); /* something new is known of the ways to that PE */
+    void *stripes_changed_context;
     /* Of a third GPU. */
-    struct gpu_around around;
-    pthread_mutex_t around_lock;
+    struct gpu_relay_buffer relay_buffer;
+    pthread_mutex_t relay_buffer_lock;
 };
 
 /* Host memory that kernels read and write. */
@@ -130,12 +130,12 @@ struct gpu_pinned {
     struct {
         struct gpu_answer answer;
         uint64_t line[6];
-    } lanes[GPU_LANES];
+    } streams[GPU_STREAMS];
     uint64_t wait_seen, wait_met;
-    uint64_t aside; /* what a load by the copy engine found */
+    uint64_t loaded; /* what a load by the copy engine found */
     struct {
         uint64_t number, spare[7];
-    } marks[GPU_MARK_WORDS];
+    } event_words[GPU_EVENT_WORDS];
     uint64_t sizes[GPU_SIZES][GPU_SIZES_MEMBERS]; /* of the alltoallv that the host has called */
 };
 
@@ -143,7 +143,7 @@ struct gpu_pinned {
  * team_slots: how many teams need a place for barriers on streams. wish: for which peers a third
  * GPU is looked for. Fails at every PE with the same status, and then leaves nothing. */
 weft_status gpu_open(struct gpu **gpu, struct boot *boot, CUcontext current, int team_slots,
-                     enum gpu_relay_wish wish);
+                     enum gpu_relay_policy policy);
 
 /* Not collective: the caller sees to it that no peer uses this PE's memory any more. */
 void gpu_close(struct gpu *gpu);
@@ -173,12 +173,12 @@ weft_status gpu_pin_range(struct gpu *gpu, void *address, size_t bytes);
 void gpu_unpin_range(struct gpu *gpu, const void *address, size_t bytes);
 
 /* Where kernels find pinned memory. */
-weft_status gpu_seen(struct gpu *gpu, void *address, CUdeviceptr *seen);
+weft_status gpu_device_pointer(struct gpu *gpu, void *address, CUdeviceptr *pointer);
 
 /* Makes a register of a device, or a word of plain memory in its place, writable by kernels, which
  * find it at *seen. WEFT_ERR_UNSUPPORTED: the driver refuses. gpu_unpin_range() undoes it. */
 enum gpu_register_kind { GPU_REGISTER_DEVICE, GPU_REGISTER_MEMORY };
-weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *seen,
+weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *pointer,
                              enum gpu_register_kind *kind);
 
 /* Device memory outside the heap, zeroed. */
@@ -262,11 +262,11 @@ enum gpu_manner {
 };
 
 /* Copies between any two memories. A plain host `src` may be reused when it returns. */
-weft_status gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src, size_t bytes,
-                     enum gpu_manner manner);
+weft_status gpu_copy(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
+                     size_t bytes, enum gpu_manner manner);
 
 /* From plain host memory, which may be reused on return; behind what the lane did before. */
-weft_status gpu_copy_plain(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+weft_status gpu_copy_plain(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
                            size_t bytes);
 
 /* The same on a stream of the program; the device's context is current. */
@@ -276,21 +276,21 @@ weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void 
 weft_status gpu_fill(struct gpu *gpu, void *address, unsigned char value, size_t bytes);
 
 /* n elements; steps in bytes, device memory on both sides as seen from this GPU, or pinned. */
-weft_status gpu_copy_strided(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+weft_status gpu_copy_strided(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
                              ptrdiff_t dst_step, ptrdiff_t src_step, size_t element, size_t n);
 
 /* One access to device memory: op is a weft_amo, GPU_ACCESS_STORE or GPU_ACCESS_LOAD. With
  * `fetched` it waits and gives the value from before. */
-weft_status gpu_access(struct gpu *gpu, unsigned lane, CUdeviceptr at, int op, size_t width,
+weft_status gpu_access(struct gpu *gpu, unsigned stream_index, CUdeviceptr at, int op, size_t width,
                        uint64_t value, uint64_t expected, uint64_t *fetched);
 
 /* Puts a store of 4 or 8 bytes, aligned, to device memory on the lane, by the stream itself. False:
  * the driver has none for this place. */
-bool gpu_store_word(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint64_t value,
+bool gpu_store_word(struct gpu *gpu, struct gpu_stream *internal, CUdeviceptr at, uint64_t value,
                     size_t width);
 
 /* Behind what the lane did before: sets or adds to a signal in device memory. */
-weft_status gpu_signal(struct gpu *gpu, unsigned lane, CUdeviceptr signal, uint64_t value,
+weft_status gpu_signal(struct gpu *gpu, unsigned stream_index, CUdeviceptr signal, uint64_t value,
                        weft_signal_op op);
 
 /* Reads an aligned value of 2, 4 or 8 bytes of the heap's own part without asking the GPU, in about
@@ -307,14 +307,14 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
 weft_status gpu_quiet(struct gpu *gpu);
 
 /* The same for one lane. */
-weft_status gpu_lane_quiet(struct gpu *gpu, unsigned lane);
+weft_status gpu_stream_quiet(struct gpu *gpu, unsigned stream_index);
 
 /* A mark behind what has been put on a lane, to be asked for without waiting. */
-struct gpu_mark;
-weft_status gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark);
+struct gpu_event;
+weft_status gpu_event_record(struct gpu *gpu, unsigned stream_index, struct gpu_event **event);
 
 /* *mark NULL afterwards: what was in front of it is complete. */
-weft_status gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark);
+weft_status gpu_event_query(struct gpu *gpu, struct gpu_event **event);
 
 /* Stores of 4 or 8 bytes, aligned, to device memory, and a mark behind them, given to the GPU at
  * once: sooner complete, and sooner seen to be, than a copy with a mark. They become visible in
@@ -330,12 +330,12 @@ enum { GPU_MOST_WORDS = 4 };
 /* `bytes` from host memory as such stores, at most GPU_MOST_WORDS - 1; returns how many, 0: they
  * are not so few, or not aligned. */
 int gpu_words_of(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words);
-weft_status gpu_store_marked(struct gpu *gpu, unsigned lane, const struct gpu_word *words, int n,
-                             struct gpu_mark **mark);
+weft_status gpu_store_recorded(struct gpu *gpu, unsigned stream_index, const struct gpu_word *words,
+                               int n, struct gpu_event **event);
 
 /* For one that nobody will ask for; NULL is none. */
-void gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark);
-void gpu_marks_free(struct gpu *gpu);
+void gpu_event_release(struct gpu *gpu, struct gpu_event **event);
+void gpu_events_free(struct gpu *gpu);
 
 /* ---------------------------------------------------------------------------- proof of pairs */
 

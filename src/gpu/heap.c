@@ -36,18 +36,18 @@ CUmemAllocationProp gpu_heap_properties(const struct gpu_device *device)
 
 /* ----------------------------------------------------------------------- own part of a chunk */
 
-static weft_status out_of_memory(const struct gpu_heap *heap, size_t bytes)
+static weft_status fail_out_of_memory(const struct gpu_heap *heap, size_t bytes)
 {
-    char gpu[160], holders[384];
+    char gpu[160], users[384];
     size_t free_bytes, total_bytes;
     gpu_device_memory(heap->device, &free_bytes, &total_bytes);
-    gpu_holders(heap->device, holders, sizeof holders);
+    gpu_memory_users(heap->device, users, sizeof users);
     return base_fail(
         WEFT_ERR_NO_MEMORY,
         "cuMemCreate: %s has no %zu MiB more for the GPU heap: %zu of %zu MiB are free, "
         "this heap holds %zu MiB; %s",
         gpu_device_text(heap->device, gpu, sizeof gpu), bytes >> 20, free_bytes >> 20,
-        total_bytes >> 20, heap->backed >> 20, holders);
+        total_bytes >> 20, heap->backed >> 20, users);
 }
 
 static weft_status allow_access(const struct gpu_heap *heap, const struct gpu_device *by,
@@ -100,12 +100,12 @@ weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk
     }
     chunk->handles[slot] = handle;
     if (slot == heap->boot->local_pe)
-        gpu_map_learn(heap->map, slot, chunk, -1);
+        gpu_map_add_memory(heap->map, slot, chunk, -1);
     return WEFT_OK;
 }
 
 /* For the GPUs; the CPU may have it mapped still. */
-static void unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
+static void unmap_chunk(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
 {
     const struct cuda *cuda = heap->device->cuda;
     if (!chunk->handles[slot])
@@ -117,8 +117,9 @@ static void unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk
 
 void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
 {
-    gpu_map_forget(heap->map, slot, chunk); /* first: no address of the CPU outlives the memory */
-    unmap(heap, slot, chunk);
+    gpu_map_remove_memory(heap->map, slot,
+                          chunk); /* first: no address of the CPU outlives the memory */
+    unmap_chunk(heap, slot, chunk);
 }
 
 weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk *chunk, int *fd)
@@ -144,7 +145,7 @@ static weft_status map_own(struct gpu_heap *heap, struct gpu_chunk *chunk,
     if (!status || !heap->relay_count)
         return status;
     for (int relay = 0; relay < heap->relay_count; relay++)
-        gpu_relay_lose(heap, relay, base_last_error());
+        gpu_relay_remove(heap, relay, base_last_error());
     return gpu_heap_map(heap, me, chunk, handle);
 }
 
@@ -161,7 +162,7 @@ static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk,
         result = cuda->MemCreate(&handle, chunk->bytes, &properties, 0);
     }
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        return out_of_memory(heap, chunk->bytes);
+        return fail_out_of_memory(heap, chunk->bytes);
     if (result)
         return cuda_fail(cuda, result, "cuMemCreate of %zu MiB on GPU %d", chunk->bytes >> 20,
                          heap->device->ordinal);
@@ -185,9 +186,9 @@ void gpu_heap_unmap_unused(struct gpu_heap *heap, int slot)
     if (gpu_heap_holds(heap, slot))
         return;
     for (int i = 0; i < heap->chunk_count; i++)
-        unmap(heap, slot, &heap->chunks[i]);
-    for (struct gpu_adopted *a = heap->adopted; a; a = a->next)
-        unmap(heap, slot, &a->chunk);
+        unmap_chunk(heap, slot, &heap->chunks[i]);
+    for (struct gpu_registered *a = heap->registered; a; a = a->next)
+        unmap_chunk(heap, slot, &a->chunk);
 }
 
 void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence)
@@ -202,7 +203,7 @@ void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence)
 
 /* A part that cannot be mapped is lost for all GPUs that used it; where this one did not, what is
  * known of that stays. */
-static void give_up(struct gpu_heap *heap, int slot)
+static void give_up_window(struct gpu_heap *heap, int slot)
 {
     char why[sizeof heap->windows->evidence];
     snprintf(why, sizeof why, "%s", base_last_error());
@@ -234,7 +235,7 @@ weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_ch
 {
     if (slot == heap->boot->local_pe)
         return WEFT_OK;
-    gpu_map_learn(heap->map, slot, chunk, fd);
+    gpu_map_add_memory(heap->map, slot, chunk, fd);
     if (!gpu_heap_holds(heap, slot))
         return WEFT_OK;
     weft_status status = import_chunk(heap, slot, chunk, fd);
@@ -254,7 +255,7 @@ static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, i
         if (status)
             return status;
         if (gpu_heap_import(heap, slot, chunk, taken))
-            give_up(heap, slot);
+            give_up_window(heap, slot);
         if (taken >= 0 && taken != own_fd)
             close(taken);
     }
@@ -266,12 +267,12 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
     struct boot *boot = heap->boot;
     struct gpu_chunk chunk = {.offset = heap->backed, .bytes = bytes};
     int fd = -1;
-    pthread_mutex_lock(&heap->adopted_lock);
+    pthread_mutex_lock(&heap->chunks_lock);
     struct gpu_chunk *chunks =
         realloc(heap->chunks, (size_t)(heap->chunk_count + 1) * sizeof *chunks);
     if (chunks)
         heap->chunks = chunks;
-    pthread_mutex_unlock(&heap->adopted_lock);
+    pthread_mutex_unlock(&heap->chunks_lock);
     chunk.handles = calloc((size_t)boot->local_npes, sizeof *chunk.handles);
     weft_status status = chunks && chunk.handles
                              ? make_own_part(heap, &chunk, &fd)
@@ -279,9 +280,9 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
     /* Nobody shares before everybody has memory to share. */
     status = boot_agree(boot, status);
     if (!status) {
-        pthread_mutex_lock(&heap->adopted_lock);
+        pthread_mutex_lock(&heap->chunks_lock);
         heap->chunks[heap->chunk_count++] = chunk;
-        pthread_mutex_unlock(&heap->adopted_lock);
+        pthread_mutex_unlock(&heap->chunks_lock);
         heap->backed += bytes;
         if (boot->local_npes > 1)
             status = share_parts(heap, &heap->chunks[heap->chunk_count - 1], fd);
@@ -297,7 +298,7 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
 size_t gpu_heap_ceiling(const struct gpu_heap *heap)
 {
     size_t ceiling = heap->size;
-    for (const struct gpu_adopted *a = heap->adopted; a; a = a->next)
+    for (const struct gpu_registered *a = heap->registered; a; a = a->next)
         ceiling = a->chunk.offset;
     return ceiling;
 }
@@ -371,11 +372,11 @@ weft_status gpu_heap_open_to(struct gpu_heap *heap, int slot, const struct gpu_d
     for (int i = 0; i < heap->chunk_count && !status; i++)
         if (heap->chunks[i].handles[slot])
             status = allow_access(heap, by, base + heap->chunks[i].offset, heap->chunks[i].bytes);
-    pthread_mutex_lock(&heap->adopted_lock);
-    for (struct gpu_adopted *a = heap->adopted; a && !status; a = a->next)
+    pthread_mutex_lock(&heap->chunks_lock);
+    for (struct gpu_registered *a = heap->registered; a && !status; a = a->next)
         if (a->chunk.handles[slot])
             status = allow_access(heap, by, base + a->chunk.offset, a->chunk.bytes);
-    pthread_mutex_unlock(&heap->adopted_lock);
+    pthread_mutex_unlock(&heap->chunks_lock);
     return status;
 }
 
@@ -395,7 +396,7 @@ static weft_status exchange_identities(struct gpu_heap *heap, size_t *bytes)
                              : WEFT_OK;
     status = boot_agree(boot, status);
     struct gpu_identity mine = {.uuid = device->uuid,
-                                .mark = clock_now_ns() ^ (uint64_t)getpid() << 40,
+                                .job_tag = clock_now_ns() ^ (uint64_t)getpid() << 40,
                                 .ordinal = device->ordinal,
                                 .copy_engines = device->copy_engines,
                                 .granularity = granularity,
@@ -423,7 +424,7 @@ static weft_status exchange_identities(struct gpu_heap *heap, size_t *bytes)
     return status;
 }
 
-static weft_status reserve(struct gpu_heap *heap, size_t bytes)
+static weft_status reserve_windows(struct gpu_heap *heap, size_t bytes)
 {
     const struct cuda *cuda = heap->device->cuda;
     struct boot *boot = heap->boot;
@@ -447,7 +448,7 @@ static weft_status reserve(struct gpu_heap *heap, size_t bytes)
 
 /* The driver's word on a peer's GPU. When that GPU is not visible here (CUDA_VISIBLE_DEVICES), only
  * the attempt to map can tell. */
-static void ask_peer(struct gpu_heap *heap, struct gpu_window *window)
+static void query_peer_access(struct gpu_heap *heap, struct gpu_window *window)
 {
     const struct gpu_device *own = heap->device;
     const struct cuda *cuda = own->cuda;
@@ -498,29 +499,29 @@ static weft_status agree_on_pairs(struct gpu_heap *heap)
     return status;
 }
 
-static weft_status set_up(struct gpu_heap *heap, size_t bytes, enum gpu_relay_wish wish)
+static weft_status set_up_heap(struct gpu_heap *heap, size_t bytes, enum gpu_relay_policy policy)
 {
     weft_status status = exchange_identities(heap, &bytes);
     if (status)
         return status;
-    status = boot_agree(heap->boot, reserve(heap, bytes));
+    status = boot_agree(heap->boot, reserve_windows(heap, bytes));
     if (status)
         return status;
     for (int slot = 0; slot < heap->boot->local_npes; slot++)
-        ask_peer(heap, &heap->windows[slot]);
-    gpu_relay_choose(heap, wish);
+        query_peer_access(heap, &heap->windows[slot]);
+    gpu_relay_select(heap, policy);
     status = add_chunk(heap, round_up(GPU_FIRST_CHUNK, heap->granularity));
     return status ? status : agree_on_pairs(heap);
 }
 
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
-                            struct boot *boot, size_t bytes, enum gpu_relay_wish wish)
+                            struct boot *boot, size_t bytes, enum gpu_relay_policy policy)
 {
     *heap = (struct gpu_heap){.device = device,
                               .boot = boot,
                               .map = heap->map,
-                              .wish = wish,
-                              .adopted_lock = PTHREAD_MUTEX_INITIALIZER,
+                              .policy = policy,
+                              .chunks_lock = PTHREAD_MUTEX_INITIALIZER,
                               .opening_lock = PTHREAD_MUTEX_INITIALIZER};
     heap->windows = calloc((size_t)boot->local_npes, sizeof *heap->windows);
     weft_status status =
@@ -528,7 +529,7 @@ weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *devi
     bool entered = !status;
     status = boot_agree(boot, status);
     if (!status)
-        status = set_up(heap, bytes, wish);
+        status = set_up_heap(heap, bytes, policy);
     if (entered)
         gpu_leave(device);
     if (status)
@@ -544,11 +545,11 @@ void gpu_heap_destroy(struct gpu_heap *heap)
             gpu_heap_unmap(heap, slot, &heap->chunks[i]);
         free(heap->chunks[i].handles);
     }
-    while (heap->adopted) {
-        struct gpu_adopted *first = heap->adopted;
+    while (heap->registered) {
+        struct gpu_registered *first = heap->registered;
         for (int slot = 0; entered && slot < heap->boot->local_npes; slot++)
             gpu_heap_unmap(heap, slot, &first->chunk);
-        heap->adopted = first->next;
+        heap->registered = first->next;
         free(first->chunk.handles);
         free(first);
     }

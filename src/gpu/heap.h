@@ -24,7 +24,7 @@ struct gpu_identity {
     uint64_t granularity; /* of chunks */
     uint64_t total_bytes;
     int32_t major, minor;
-    uint64_t mark; /* of this job: what is found in its memory by other ways (gpu/map.h) */
+    uint64_t job_tag; /* of this job: what is found in its memory by other ways (gpu/map.h) */
 };
 
 /* One local PE's part as seen from this PE. */
@@ -40,7 +40,7 @@ struct gpu_window {
 };
 
 /* For which peers a third GPU is looked for; see gpu/relay.h. */
-enum gpu_relay_wish {
+enum gpu_relay_policy {
     GPU_RELAY_NEVER,
     GPU_RELAY_WHERE_NEEDED, /* this PE's GPU cannot access theirs, and NVLink leads there */
     GPU_RELAY_ALWAYS,       /* also beside direct access, over PCIe, and by the peer's own GPU */
@@ -52,10 +52,10 @@ struct gpu_chunk {
 };
 
 /* Memory of the program's own that is a part of every window; see gpu/adopt.h. */
-struct gpu_adopted {
+struct gpu_registered {
     struct gpu_chunk chunk; /* whole allocations */
     size_t lead;            /* from their start to what the program named, equal at every PE */
-    struct gpu_adopted *next;
+    struct gpu_registered *next;
 };
 
 struct gpu_map;
@@ -69,13 +69,13 @@ struct gpu_heap {
     CUdeviceptr reservation;
     size_t reserved_bytes;
     struct gpu_window *windows; /* [local_npes], in the order of local PEs */
-    enum gpu_relay_wish wish;
+    enum gpu_relay_policy policy;
     struct gpu_device *relays; /* [device->visible] third GPUs that this PE has opened */
     _Atomic int relay_count;
     struct gpu_chunk *chunks;
     int chunk_count;
-    struct gpu_adopted *adopted;  /* from the end of the window down */
-    pthread_mutex_t adopted_lock; /* of both lists: other threads read them while one adds */
+    struct gpu_registered *registered; /* from the end of the window down */
+    pthread_mutex_t chunks_lock;       /* of both lists: other threads read them while one adds */
     pthread_mutex_t opening_lock; /* of `growing`; held while chunks are opened to further GPUs */
     bool growing;                 /* chunks come, or memory is adopted */
     struct gpu_map
@@ -86,7 +86,7 @@ struct gpu_heap {
  * `bytes` per PE, 0 = the memory of the largest GPU of the job. Collective over the job.
  * On failure, which is the same at every PE, nothing is left. */
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
-                            struct boot *boot, size_t bytes, enum gpu_relay_wish wish);
+                            struct boot *boot, size_t bytes, enum gpu_relay_policy policy);
 
 /* How memory of the heap is made. */
 CUmemAllocationProp gpu_heap_properties(const struct gpu_device *device);

@@ -72,7 +72,7 @@ static void list_processes(struct nvml_process *processes, unsigned count, char 
     }
 }
 
-void gpu_holders(const struct gpu_device *gpu, char *text, size_t bytes)
+void gpu_memory_users(const struct gpu_device *gpu, char *text, size_t bytes)
 {
     struct nvml nvml;
     if (nvml_open(&nvml)) {

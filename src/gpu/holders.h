@@ -7,6 +7,6 @@
 
 /* "it is held by pid 4711 (python) 80123 MiB, pid 4712 (train) 512 MiB", or why that is not known.
  * Asks NVML, which is loaded for this and dropped again. */
-void gpu_holders(const struct gpu_device *gpu, char *text, size_t bytes);
+void gpu_memory_users(const struct gpu_device *gpu, char *text, size_t bytes);
 
 #endif

@@ -3,8 +3,8 @@
  * stores and loads by itself, some 50 ns where a copy engine takes 5 to 9 us. The windows of the
  * GPU heap have a range of CPU addresses each, as large as they are, and are mapped there pane by
  * pane at the first use; memory of the program's own is mapped where it is asked for. By which way
- * (map_way.h), and whether at all, is decided when the GPU side opens, by looking whether what is
- * stored arrives. Knows nothing of paths and operations. */
+ * (map_way.h), and whether at all, is decided when the GPU side opens, by looking whether what
+ * is stored arrives. Knows nothing of paths and operations. */
 #ifndef WEFT_GPU_MAP_H
 #define WEFT_GPU_MAP_H
 
@@ -16,14 +16,14 @@
 #include "gpu/wc.h"
 
 struct gpu;
-struct map_way;
+struct map_backend;
 struct map_memory;
 struct map_piece;
 struct rm;
 
 enum {
-    GPU_PANE_BYTES = 64 << 20, /* mapped at a time */
-    GPU_MAP_ROVERS = 8,
+    GPU_BAR_WINDOW_BYTES = 64 << 20, /* mapped at a time */
+    GPU_SLIDING_WINDOWS = 8,
     GPU_MAP_ALWAYS = 512,      /* bytes for which the CPU is the quicker one on any machine */
     GPU_MAP_MOST = 1 << 20,    /* beyond, a copy engine is the quicker one everywhere */
     GPU_MAP_TEST_BYTES = 2048, /* for each PE in each window, for the test of its mapping there */
@@ -44,7 +44,7 @@ struct gpu_map_limits {
 };
 
 /* A small window that goes from place to place. */
-struct gpu_map_rover {
+struct gpu_sliding_window {
     char *at;                /* of the CPU; NULL: not needed so far */
     struct map_piece *piece; /* NULL: nowhere */
     int slot;
@@ -55,15 +55,15 @@ struct gpu_map_rover {
 struct gpu_map {
     struct gpu *gpu;
     pthread_mutex_t lock;
-    const struct map_way *way;      /* NULL: none works */
-    bool started;                   /* the way is chosen, or there is none */
-    char why[1024];                 /* every way that was refused, and why */
-    unsigned shift;                 /* granules of 1 << shift bytes */
-    struct gpu_map_window *windows; /* [local PEs] */
+    const struct map_backend *backend; /* NULL: none works */
+    bool started;                      /* the way is chosen, or there is none */
+    char why[1024];                    /* every way that was refused, and why */
+    unsigned shift;                    /* granules of 1 << shift bytes */
+    struct gpu_map_window *windows;    /* [local PEs] */
     struct map_memory *memories;
     struct map_piece *pieces;
     _Atomic bool scarce; /* BAR1 has had no room for a pane */
-    struct gpu_map_rover rovers[GPU_MAP_ROVERS];
+    struct gpu_sliding_window sliding[GPU_SLIDING_WINDOWS];
     uint64_t uses;
     struct map_memory *own;       /* memory of the program's own that is mapped, or was */
     size_t idle_bytes, idle_most; /* mapped of it for nobody, and how much may be */
@@ -86,27 +86,27 @@ void gpu_map_start(struct gpu *gpu);
 void gpu_map_destroy(struct gpu *gpu);
 
 /* In a child of fork(): gives up the descriptors; the mappings are the parent's. */
-void gpu_map_forget_all(struct gpu_map *map);
+void gpu_map_abandon(struct gpu_map *map);
 
 /* The heap tells of its memory (src/gpu/heap.c): fd is of an import, -1 for the own part, which is
  * exported when needed. Without effect where `map` is NULL. */
-void gpu_map_learn(struct gpu_map *map, int slot, const struct gpu_chunk *chunk, int fd);
-void gpu_map_forget(struct gpu_map *map, int slot, const struct gpu_chunk *chunk);
+void gpu_map_add_memory(struct gpu_map *map, int slot, const struct gpu_chunk *chunk, int fd);
+void gpu_map_remove_memory(struct gpu_map *map, int slot, const struct gpu_chunk *chunk);
 
 /* Maps what is not mapped yet of [offset, offset + bytes) of a window. False: it cannot be. */
-bool gpu_map_more(struct gpu_map *map, int slot, size_t offset, size_t bytes);
+bool gpu_map_extend(struct gpu_map *map, int slot, size_t offset, size_t bytes);
 
 static inline bool gpu_map_works(const struct gpu_map *map)
 {
-    return map && map->way;
+    return map && map->backend;
 }
 
 /* Leaves in the own memory what tells it to peers whose GPUs do not reach it, but whose CPUs may;
  * the stream is idle then. Before they may look. */
-CUresult gpu_map_leave_marks(struct gpu *gpu, CUstream stream);
+CUresult gpu_map_write_tags(struct gpu *gpu, CUstream stream);
 
 /* In words; "" = none. */
-const char *gpu_map_way_text(const struct gpu_map *map);
+const char *gpu_map_backend_text(const struct gpu_map *map);
 
 /* Where the CPU finds [offset, offset + bytes) of a local PE's window; NULL: it does not, and why
  * stands in map->why or in the window. bytes > 0. */
@@ -126,13 +126,14 @@ static inline char *gpu_map_at(struct gpu_map *map, int slot, size_t offset, siz
     }
     if (atomic_load_explicit(&map->scarce, memory_order_relaxed))
         return NULL;
-    return gpu_map_more(map, slot, offset, bytes) ? window->base + offset : NULL;
+    return gpu_map_extend(map, slot, offset, bytes) ? window->base + offset : NULL;
 }
 
 /* A copy of that part by a window that is moved there, where the GPU has no room to map all that is
  * used: some 60 us where the window has to move. Complete on return, and false where there is room,
  * or no way. */
-bool gpu_map_rove(struct gpu_map *map, int slot, size_t offset, void *host, size_t bytes, bool in);
+bool gpu_map_copy_sliding(struct gpu_map *map, int slot, size_t offset, void *host, size_t bytes,
+                          bool in);
 
 /* Stores and loads there, see wc_post(), wc_send() and wc_load(). False: it is not mapped, and
  * nothing was done. */
@@ -141,7 +142,7 @@ static inline bool gpu_map_store(struct gpu_map *map, int slot, size_t offset, c
 {
     char *at = gpu_map_at(map, slot, offset, bytes);
     if (!at)
-        return gpu_map_rove(map, slot, offset, (void *)(uintptr_t)from, bytes, true);
+        return gpu_map_copy_sliding(map, slot, offset, (void *)(uintptr_t)from, bytes, true);
     wc_post(at, from, bytes);
     return true;
 }
@@ -151,7 +152,7 @@ static inline bool gpu_map_send(struct gpu_map *map, int slot, size_t offset, co
 {
     char *at = gpu_map_at(map, slot, offset, bytes);
     if (!at)
-        return gpu_map_rove(map, slot, offset, (void *)(uintptr_t)from, bytes, true);
+        return gpu_map_copy_sliding(map, slot, offset, (void *)(uintptr_t)from, bytes, true);
     wc_send(at, from, bytes);
     return true;
 }
@@ -161,21 +162,21 @@ static inline bool gpu_map_load(struct gpu_map *map, int slot, size_t offset, vo
 {
     const char *at = gpu_map_at(map, slot, offset, bytes);
     if (!at)
-        return gpu_map_rove(map, slot, offset, to, bytes, false);
+        return gpu_map_copy_sliding(map, slot, offset, to, bytes, false);
     wc_load(to, at, bytes);
     return true;
 }
 
 /* An address of the GPU heap's windows, of this or another local PE; false: it lies in none. */
-bool gpu_map_place(const struct gpu *gpu, const void *address, int *slot, size_t *offset);
+bool gpu_map_locate(const struct gpu *gpu, const void *address, int *slot, size_t *offset);
 
 /* The own test area in a window that is mapped. */
 char *gpu_map_test_area(const struct gpu_map *map, int slot);
 
 /* Returns when what this thread stored through the mapping of that window has arrived. */
-static inline void gpu_map_settle(const struct gpu_map *map, int slot)
+static inline void gpu_map_flush(const struct gpu_map *map, int slot)
 {
-    wc_settle(gpu_map_test_area(map, slot));
+    wc_flush(gpu_map_test_area(map, slot));
 }
 
 /* Measured at the first call, in some milliseconds. */
@@ -183,11 +184,11 @@ const struct gpu_map_limits *gpu_map_limits(struct gpu_map *map);
 
 /* Whether the CPU is the quicker one for so many bytes between its memory at `host` and GPU memory.
  * in: to the GPU. */
-bool gpu_map_pays_by_size(struct gpu_map *map, const void *host, size_t bytes, bool in);
-static inline bool gpu_map_pays(struct gpu_map *map, const void *host, size_t bytes, bool in)
+bool gpu_map_is_faster_by_size(struct gpu_map *map, const void *host, size_t bytes, bool in);
+static inline bool gpu_map_is_faster(struct gpu_map *map, const void *host, size_t bytes, bool in)
 {
     return bytes <= GPU_MAP_ALWAYS ||
-           (bytes <= GPU_MAP_MOST && gpu_map_pays_by_size(map, host, bytes, in));
+           (bytes <= GPU_MAP_MOST && gpu_map_is_faster_by_size(map, host, bytes, in));
 }
 
 /* Memory of the GPU outside the heap, to measure with. The device's context is current. */

@@ -31,7 +31,7 @@ struct range {
     unsigned long long number;
 };
 
-static weft_status look_at(struct gpu *gpu, const void *address, struct range *range)
+static weft_status query_range(struct gpu *gpu, const void *address, struct range *range)
 {
     const struct cuda *cuda = &gpu->cuda;
     uintptr_t at = (uintptr_t)address;
@@ -56,21 +56,21 @@ static weft_status look_at(struct gpu *gpu, const void *address, struct range *r
 }
 
 /* The handle is held, so that its number is not another allocation's now. */
-static bool is_of(const struct map_memory *memory, const struct range *range)
+static bool matches_range(const struct map_memory *memory, const struct range *range)
 {
-    return !memory->gone && memory->start == range->start && memory->number == range->number &&
+    return !memory->stale && memory->start == range->start && memory->number == range->number &&
            memory->handle == range->handle;
 }
 
 /* ---------------------------------------------------------------------------------- taking down */
 
-static void drop_memory(struct gpu_map *map, struct map_memory *memory)
+static void drop_user_memory(struct gpu_map *map, struct map_memory *memory)
 {
     struct map_memory **at = &map->own;
     while (*at != memory)
         at = &(*at)->next;
     *at = memory->next;
-    map->way->forget(map, memory);
+    map->backend->forget(map, memory);
     if (memory->handle)
         map->gpu->cuda.MemRelease(memory->handle);
     free(memory);
@@ -86,11 +86,11 @@ static void drop_piece(struct gpu_map *map, struct map_piece *piece)
     while (*at != piece)
         at = &(*at)->next;
     *at = piece->next;
-    map->way->unmap(map, piece);
+    map->backend->unmap(map, piece);
     munmap(address, bytes);
     free(piece);
     if (!memory->pieces && !memory->busy)
-        drop_memory(map, memory);
+        drop_user_memory(map, memory);
 }
 
 static void drop_idle(struct gpu_map *map, struct map_piece *piece)
@@ -100,7 +100,7 @@ static void drop_idle(struct gpu_map *map, struct map_piece *piece)
     drop_piece(map, piece);
 }
 
-static struct map_piece *idle_longest(const struct gpu_map *map)
+static struct map_piece *find_oldest_idle(const struct gpu_map *map)
 {
     struct map_piece *oldest = NULL;
     for (const struct map_memory *memory = map->own; memory; memory = memory->next)
@@ -114,7 +114,7 @@ bool map_own_trim(struct gpu_map *map, size_t bytes)
 {
     bool any = false;
     while (map->idle_count > IDLE_COUNT || map->idle_bytes > bytes) {
-        drop_idle(map, idle_longest(map));
+        drop_idle(map, find_oldest_idle(map));
         any = true;
     }
     return any;
@@ -141,7 +141,7 @@ void gpu_map_own_forget(struct gpu_map *map, const void *address, size_t bytes)
         next = memory->next;
         if (memory->address >= from + bytes || from >= memory->address + memory->bytes)
             continue;
-        memory->gone = true;
+        memory->stale = true;
         drop_idle_of(map, memory);
     }
     pthread_mutex_unlock(&map->lock);
@@ -150,7 +150,7 @@ void gpu_map_own_forget(struct gpu_map *map, const void *address, size_t bytes)
 /* -------------------------------------------------------------------------------------- mapping */
 
 /* Of BAR1, the second region of the device. */
-static size_t idle_most(const char *bus_id)
+static size_t read_idle_limit(const char *bus_id)
 {
     char name[96], line[128];
     unsigned long long first = 0, last = 0, bytes = 0;
@@ -166,10 +166,10 @@ static size_t idle_most(const char *bus_id)
     return bytes < IDLE_LARGEST ? (size_t)bytes : IDLE_LARGEST;
 }
 
-static struct map_memory *known(const struct gpu_map *map, const struct range *range)
+static struct map_memory *find_known_memory(const struct gpu_map *map, const struct range *range)
 {
     struct map_memory *memory = map->own;
-    while (memory && !is_of(memory, range))
+    while (memory && !matches_range(memory, range))
         memory = memory->next;
     return memory;
 }
@@ -190,13 +190,13 @@ static struct map_memory *add_memory(struct gpu_map *map, struct range *range)
                                   .number = range->number,
                                   .handle = range->handle,
                                   .dmabuf = -1,
-                                  .offer = -1};
+                                  .pending_fd = -1};
     range->handle = 0;
     map->own = memory;
     return memory;
 }
 
-static struct map_piece *covering(struct map_memory *memory, size_t offset, size_t bytes)
+static struct map_piece *find_covering_piece(struct map_memory *memory, size_t offset, size_t bytes)
 {
     struct map_piece *piece = memory->pieces;
     while (piece && (offset < piece->offset || bytes > piece->bytes ||
@@ -208,8 +208,8 @@ static struct map_piece *covering(struct map_memory *memory, size_t offset, size
 /* Whether the CPU loads there what the GPU reads. It tells another place of memory from the right
  * one where they differ; a kernel that writes there may make them differ as well, and so it is
  * asked more than once. */
-static weft_status compare(struct gpu_map *map, const char *mapped, const void *address,
-                           size_t bytes)
+static weft_status compare_mapping(struct gpu_map *map, const char *mapped, const void *address,
+                                   size_t bytes)
 {
     enum { TRIES = 8, MOST = 64 };
     unsigned char engine[MOST], cpu[MOST];
@@ -233,8 +233,9 @@ static weft_status compare_ends(struct gpu_map *map, const char *mapped, const c
                                 size_t bytes)
 {
     size_t tail = bytes > 64 ? bytes - 64 : 0;
-    weft_status status = compare(map, mapped, address, bytes);
-    return status || !tail ? status : compare(map, mapped + tail, address + tail, bytes - tail);
+    weft_status status = compare_mapping(map, mapped, address, bytes);
+    return status || !tail ? status
+                           : compare_mapping(map, mapped + tail, address + tail, bytes - tail);
 }
 
 static weft_status map_piece(struct gpu_map *map, struct map_memory *memory, size_t offset,
@@ -243,7 +244,7 @@ static weft_status map_piece(struct gpu_map *map, struct map_memory *memory, siz
     struct map_piece *piece = calloc(1, sizeof *piece);
     char *at = piece ? map_reserve(bytes) : NULL;
     weft_status status =
-        at ? map_some(map, memory, offset, bytes, at, piece)
+        at ? map_range_or_trim(map, memory, offset, bytes, at, piece)
            : base_fail(WEFT_ERR_NO_MEMORY, "no %zu bytes of the CPU's addresses", bytes);
     if (status) {
         if (at)
@@ -269,10 +270,10 @@ static weft_status map_and_compare(struct gpu_map *map, struct map_memory *memor
     memory->busy = false;
     if (status) {
         if (!memory->pieces)
-            drop_memory(map, memory);
+            drop_user_memory(map, memory);
         return status == WEFT_ERR_NO_MEMORY
                    ? status
-                   : base_fail_context(WEFT_ERR_UNSUPPORTED, "%s", map->way->what);
+                   : base_fail_context(WEFT_ERR_UNSUPPORTED, "%s", map->backend->what);
     }
     size_t lead = (uintptr_t)address - memory->address - offset;
     if (memory->number)
@@ -286,7 +287,7 @@ static weft_status map_and_compare(struct gpu_map *map, struct map_memory *memor
 static weft_status find_or_map(struct gpu_map *map, struct range *range, const char *address,
                                size_t bytes, struct map_piece **piece)
 {
-    struct map_memory *memory = known(map, range);
+    struct map_memory *memory = find_known_memory(map, range);
     if (!memory)
         memory = add_memory(map, range);
     if (!memory)
@@ -294,7 +295,7 @@ static weft_status find_or_map(struct gpu_map *map, struct range *range, const c
     size_t offset = (uintptr_t)address - memory->address, first = offset / PAGE * PAGE;
     size_t whole = (offset + bytes - first + PAGE - 1) / PAGE * PAGE;
     weft_status status = WEFT_OK;
-    *piece = covering(memory, first, whole);
+    *piece = find_covering_piece(memory, first, whole);
     if (!*piece) {
         status = map_and_compare(map, memory, first, whole, address, bytes, piece);
     } else if (!(*piece)->users) {
@@ -311,7 +312,7 @@ weft_status gpu_map_own(struct gpu_map *map, const void *address, size_t bytes,
 {
     struct range range;
     struct map_piece *piece = NULL;
-    weft_status status = look_at(map->gpu, address, &range);
+    weft_status status = query_range(map->gpu, address, &range);
     if (status)
         return status;
     size_t offset = (uintptr_t)address - range.start;
@@ -345,9 +346,9 @@ void gpu_map_own_end(struct gpu_map *map, struct gpu_map_user *user)
         return;
     pthread_mutex_lock(&map->lock);
     if (!map->idle_most)
-        map->idle_most = idle_most(map->gpu->device.bus_id);
+        map->idle_most = read_idle_limit(map->gpu->device.bus_id);
     if (--piece->users == 0) {
-        if (piece->memory->gone) {
+        if (piece->memory->stale) {
             drop_piece(map, piece);
         } else {
             piece->used = ++map->uses;

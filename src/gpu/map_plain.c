@@ -18,7 +18,7 @@ enum { PAGE = 65536, TEST_BYTES = 4096 };
 /* 32-bit words of the handle (seen in driver 580). */
 enum { WORD_OFFSET = 7, WORD_CLIENT = 12, WORD_OBJECT = 13, WORDS = 16 };
 
-static weft_status take(struct gpu_map *map, struct map_memory *memory)
+static weft_status duplicate_object(struct gpu_map *map, struct map_memory *memory)
 {
     const struct cuda *cuda = &map->gpu->cuda;
     CUipcMemHandle handle;
@@ -50,7 +50,7 @@ static weft_status take(struct gpu_map *map, struct map_memory *memory)
     return status;
 }
 
-static weft_status try_mapped(struct gpu_map *map, struct map_memory *memory)
+static weft_status test_mapping(struct gpu_map *map, struct map_memory *memory)
 {
     size_t lead = memory->start - memory->address;
     struct rm_mapping mapping = {0};
@@ -68,23 +68,23 @@ static weft_status try_mapped(struct gpu_map *map, struct map_memory *memory)
     return status;
 }
 
-static weft_status try_one(struct gpu_map *map, CUdeviceptr at)
+static weft_status test_allocation(struct gpu_map *map, CUdeviceptr at)
 {
     size_t lead = at % PAGE;
     struct map_memory memory = {.bytes = (lead + TEST_BYTES + PAGE - 1) / PAGE * PAGE,
                                 .bus_id = map->gpu->device.bus_id,
                                 .start = at,
                                 .address = at - lead};
-    weft_status status = take(map, &memory);
+    weft_status status = duplicate_object(map, &memory);
     if (!status)
-        status = try_mapped(map, &memory);
+        status = test_mapping(map, &memory);
     rm_release(map->rm, &memory.rm);
     return status;
 }
 
 /* Two that are small, so that one of them does not begin where the driver's object does.
  * WEFT_ERR_SYSTEM: there is no memory to try it with, which says nothing. */
-static weft_status prove(struct gpu_map *map)
+static weft_status test_handle_layout(struct gpu_map *map)
 {
     const struct cuda *cuda = &map->gpu->cuda;
     CUdeviceptr areas[2] = {0};
@@ -99,7 +99,7 @@ static weft_status prove(struct gpu_map *map)
         status = WEFT_ERR_SYSTEM;
     }
     for (int i = 0; i < 2 && !status; i++) {
-        status = try_one(map, areas[i]);
+        status = test_allocation(map, areas[i]);
         status = status == WEFT_ERR_SYSTEM ? WEFT_ERR_UNSUPPORTED : status;
     }
     for (int i = 0; i < 2; i++)
@@ -109,10 +109,10 @@ static weft_status prove(struct gpu_map *map)
     return status;
 }
 
-weft_status map_plain_take(struct gpu_map *map, struct map_memory *memory)
+weft_status map_plain_import(struct gpu_map *map, struct map_memory *memory)
 {
     if (map->plain == GPU_MAP_UNTRIED) {
-        weft_status status = prove(map);
+        weft_status status = test_handle_layout(map);
         if (status == WEFT_ERR_SYSTEM || status == WEFT_ERR_NO_MEMORY)
             return status;
         map->plain = status ? GPU_MAP_REFUSED : GPU_MAP_PROVEN;
@@ -126,5 +126,5 @@ weft_status map_plain_take(struct gpu_map *map, struct map_memory *memory)
                          "memory of cudaMalloc() cannot be mapped here: %s; that of cuMemCreate() "
                          "and weft_alloc() can",
                          map->why_plain);
-    return take(map, memory);
+    return duplicate_object(map, memory);
 }

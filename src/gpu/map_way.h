@@ -17,15 +17,15 @@ struct map_memory {
     CUmemGenericAllocationHandle
         handle; /* of own memory; 0: another PE's, which cannot be exported again */
     struct rm_memory rm;
-    int dmabuf; /* -1: none yet */
-    int offer;  /* of another PE's memory, its descriptor until the way is chosen; -1: none */
+    int dmabuf;     /* -1: none yet */
+    int pending_fd; /* of another PE's memory, its descriptor until the way is chosen; -1: none */
     /* Of the program's own, by which it is known again: the allocation as the driver has it, and
      * its number there where cudaMalloc() made it. */
     CUdeviceptr start;
     unsigned long long number; /* 0: of cuMemCreate(), and the handle is held */
     size_t inside;             /* cudaMalloc()'s: where that page lies in the driver's object */
     bool busy;                 /* a mapping of it is being made */
-    bool gone;                 /* nobody vouches for it any more: its mappings are not kept */
+    bool stale;                /* nobody vouches for it any more: its mappings are not kept */
     struct map_piece *pieces;
 };
 
@@ -43,12 +43,12 @@ struct map_piece {
     uint64_t used; /* the last time, counted in uses */
 };
 
-struct map_way {
+struct map_backend {
     const char *name; /* as WEFT_MAP has it */
     const char *what;
 
     /* Takes what it needs of another PE's memory while its descriptor is there. NULL: nothing. */
-    weft_status (*learn)(struct gpu_map *map, struct map_memory *memory, int fd);
+    weft_status (*import)(struct gpu_map *map, struct map_memory *memory, int fd);
 
     /* Gives up what it keeps of memory of which nothing is mapped. */
     void (*forget)(struct gpu_map *map, struct map_memory *memory);
@@ -65,30 +65,30 @@ struct map_way {
     void (*close)(struct gpu_map *map);
 };
 
-extern const struct map_way map_way_dmabuf, map_way_rm, map_way_gdr;
+extern const struct map_backend map_backend_dmabuf, map_backend_rm, map_backend_gdr;
 
 /* Reserves addresses for the CPU; gives them up. */
 char *map_reserve(size_t bytes);
-void map_reserved(char *at, size_t bytes); /* makes them so again */
+void map_unmap_to_reserved(char *at, size_t bytes); /* makes them so again */
 
 /* The allocation that holds an offset of a window; NULL: none is known. */
 struct map_memory *map_memory_at(const struct gpu_map *map, int slot, size_t offset);
 
 /* The way's map(); where BAR1 has no room, without what is kept to no use. */
-weft_status map_some(struct gpu_map *map, struct map_memory *memory, size_t offset, size_t bytes,
-                     char *at, struct map_piece *piece);
+weft_status map_range_or_trim(struct gpu_map *map, struct map_memory *memory, size_t offset,
+                              size_t bytes, char *at, struct map_piece *piece);
 
 /* Takes down mappings of the program's own memory that nobody uses, the oldest first, until no more
  * than `bytes` of them are left. False: there was none. */
 bool map_own_trim(struct gpu_map *map, size_t bytes);
 
 /* Makes cudaMalloc()'s memory known to the resource interface. */
-weft_status map_plain_take(struct gpu_map *map, struct map_memory *memory);
+weft_status map_plain_import(struct gpu_map *map, struct map_memory *memory);
 
 /* Moving windows leave that memory; they are given up. The lock is held, or nobody else is
  * there. */
-void map_rove_forget(struct gpu_map *map, const struct map_memory *memory);
-void map_rove_end(struct gpu_map *map);
+void map_sliding_forget(struct gpu_map *map, const struct map_memory *memory);
+void map_sliding_end(struct gpu_map *map);
 
 /* Whether stores of the CPU arrive in GPU memory, and the other way, in the own test area of that
  * window. */

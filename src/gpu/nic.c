@@ -12,13 +12,13 @@ bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes)
 {
     struct gpu_heap *heap = &gpu->heap;
     bool found = false;
-    pthread_mutex_lock(&heap->adopted_lock);
+    pthread_mutex_lock(&heap->chunks_lock);
     for (int i = 0; i < heap->chunk_count && !found; i++) {
         found = offset - heap->chunks[i].offset < heap->chunks[i].bytes;
         *start = heap->chunks[i].offset;
         *bytes = heap->chunks[i].bytes;
     }
-    pthread_mutex_unlock(&heap->adopted_lock);
+    pthread_mutex_unlock(&heap->chunks_lock);
     return found;
 }
 
@@ -33,12 +33,12 @@ size_t gpu_list_extents(struct gpu *gpu, struct gpu_extent *list, size_t most)
 {
     struct gpu_heap *heap = &gpu->heap;
     size_t n = 0;
-    pthread_mutex_lock(&heap->adopted_lock);
+    pthread_mutex_lock(&heap->chunks_lock);
     for (int i = 0; i < heap->chunk_count; i++)
         list_one(&heap->chunks[i], list, most, &n);
-    for (const struct gpu_adopted *a = heap->adopted; a; a = a->next)
+    for (const struct gpu_registered *a = heap->registered; a; a = a->next)
         list_one(&a->chunk, list, most, &n);
-    pthread_mutex_unlock(&heap->adopted_lock);
+    pthread_mutex_unlock(&heap->chunks_lock);
     return n;
 }
 

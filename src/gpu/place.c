@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static bool registered(struct gpu *gpu, uintptr_t address, enum gpu_place *place)
+static bool find_registration(struct gpu *gpu, uintptr_t address, enum gpu_place *place)
 {
     bool found = false;
     pthread_mutex_lock(&gpu->registrations_lock);
@@ -23,12 +23,12 @@ static bool registered(struct gpu *gpu, uintptr_t address, enum gpu_place *place
 enum gpu_place gpu_place_of(struct gpu *gpu, const void *pointer)
 {
     uintptr_t address = (uintptr_t)pointer;
-    if (gpu->main)
-        gpu = gpu->main;
+    if (gpu->owner)
+        gpu = gpu->owner;
     if (address - gpu->heap.reservation < gpu->heap.reserved_bytes)
         return GPU_PLACE_DEVICE;
     enum gpu_place place;
-    if (gpu->registrations && registered(gpu, address, &place))
+    if (gpu->registrations && find_registration(gpu, address, &place))
         return place;
     unsigned type = 0;
     /* The driver refuses an address that it does not know. */
@@ -39,7 +39,7 @@ enum gpu_place gpu_place_of(struct gpu *gpu, const void *pointer)
 
 /* -------------------------------------------------------------------- without the driver's word */
 
-static int first_object(struct dl_phdr_info *info, size_t bytes, void *start)
+static int find_first_object(struct dl_phdr_info *info, size_t bytes, void *start)
 {
     (void)bytes;
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -52,12 +52,12 @@ static int first_object(struct dl_phdr_info *info, size_t bytes, void *start)
 }
 
 /* The program and the heap that grows behind it (brk): nobody maps anything between. */
-static bool in_program(uintptr_t address)
+static bool is_in_program(uintptr_t address)
 {
     static _Atomic uintptr_t start;
     uintptr_t from = atomic_load_explicit(&start, memory_order_relaxed);
     if (!from) {
-        dl_iterate_phdr(first_object, &from);
+        dl_iterate_phdr(find_first_object, &from);
         atomic_store_explicit(&start, from, memory_order_relaxed);
     }
     return from && address >= from && address < (uintptr_t)sbrk(0);
@@ -65,7 +65,7 @@ static bool in_program(uintptr_t address)
 
 /* The part of this thread's stack that is in use. Lanes of the stand-in of a GPU run on stacks of
  * their own. */
-static bool on_stack(uintptr_t address)
+static bool is_on_stack(uintptr_t address)
 {
     static _Thread_local uintptr_t lowest, end;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -91,7 +91,7 @@ enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *pointer)
     const struct gpu_pins *pins = &gpu->pins;
     if (address - (uintptr_t)pins->slots < pins->stride * (size_t)pins->slot_count)
         return GPU_PLACE_PINNED; /* the host heap, whether all of it is or not */
-    if (on_stack(address) || in_program(address))
+    if (is_on_stack(address) || is_in_program(address))
         return GPU_PLACE_PLAIN;
     return gpu_place_of(gpu, pointer);
 }

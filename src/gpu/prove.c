@@ -39,7 +39,7 @@ struct proof_run {
 };
 
 /* Local PE `from`'s area in local PE `at`'s window. */
-static CUdeviceptr area(const struct gpu *gpu, int at, int from)
+static CUdeviceptr area_address(const struct gpu *gpu, int at, int from)
 {
     return gpu_address(gpu, at, gpu->proof_offset + (size_t)from * sizeof(struct prove_area));
 }
@@ -105,8 +105,8 @@ static weft_status make_tables(struct proof_run *run)
     for (int i = 0; i < run->count; i++) {
         int slot = run->slots[i];
         run->pairs[i] = (struct prove_pair){
-            .own = (struct prove_area *)(uintptr_t)area(gpu, me, slot),
-            .peer = (struct prove_area *)(uintptr_t)area(gpu, slot, me),
+            .own = (struct prove_area *)(uintptr_t)area_address(gpu, me, slot),
+            .peer = (struct prove_area *)(uintptr_t)area_address(gpu, slot, me),
             .me = (uint64_t)me,
             .other = (uint64_t)slot,
             .rounds = same_gpu(gpu, slot) ? ROUNDS_SAME_GPU : ROUNDS,
@@ -174,7 +174,7 @@ void prove_describe(const struct prove_report *r, const char *peer, char *text, 
 
 /* ----------------------------------------------------------------------------------- verdicts */
 
-static void own_verdicts(const struct proof_run *run, weft_status ran, struct verdict *mine)
+static void collect_verdicts(const struct proof_run *run, weft_status ran, struct verdict *mine)
 {
     const struct boot *boot = run->gpu->boot;
     for (int i = 0; i < run->count; i++) {
@@ -190,8 +190,8 @@ static void own_verdicts(const struct proof_run *run, weft_status ran, struct ve
     }
 }
 
-static void settle_pair(struct proof_run *run, int slot, const struct verdict *here,
-                        const struct verdict *there)
+static void apply_verdicts(struct proof_run *run, int slot, const struct verdict *here,
+                           const struct verdict *there)
 {
     struct gpu *gpu = run->gpu;
     struct gpu_window *window = &gpu->heap.windows[slot];
@@ -207,7 +207,7 @@ static void settle_pair(struct proof_run *run, int slot, const struct verdict *h
     snprintf(evidence, sizeof evidence, "the proof failed, PE %d saw: %s",
              ours ? gpu->boot->pe : pe, ours ? here->evidence : there->evidence);
     log_warn("GPU memory of PE %d is not used directly: %s", pe, evidence);
-    gpu_relay_late(gpu, slot);
+    gpu_relay_add_fallback(gpu, slot);
     gpu_heap_drop(&gpu->heap, slot, evidence);
 }
 
@@ -219,12 +219,12 @@ static weft_status exchange_verdicts(struct proof_run *run, weft_status ran)
     struct verdict *mine = calloc(n + n * n, sizeof *mine), *all = mine + n;
     if (!mine)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d verdicts", boot->npes);
-    own_verdicts(run, ran, mine);
+    collect_verdicts(run, ran, mine);
     weft_status status = boot->ops->allgather(boot, mine, all, n * sizeof *mine);
     for (int i = 0; !status && i < run->count; i++) {
         int slot = run->slots[i];
         size_t pe = (size_t)boot->local_pes[slot];
-        settle_pair(run, slot, &mine[pe], &all[pe * n + (size_t)boot->pe]);
+        apply_verdicts(run, slot, &mine[pe], &all[pe * n + (size_t)boot->pe]);
         if (gpu->heap.windows[slot].mapped && slot > boot->local_pe)
             proof_cache_add(&gpu->device.uuid, &gpu->heap.windows[slot].gpu.uuid,
                             gpu->cuda.driver_version);
@@ -237,7 +237,7 @@ static weft_status clear_areas(struct gpu *gpu)
 {
     int me = gpu->boot->local_pe;
     CUresult result = gpu->cuda.MemsetD8Async(
-        area(gpu, me, 0), 0, (size_t)gpu->boot->local_npes * sizeof(struct prove_area),
+        area_address(gpu, me, 0), 0, (size_t)gpu->boot->local_npes * sizeof(struct prove_area),
         gpu->wait_stream);
     if (result)
         return cuda_fail(&gpu->cuda, result, "clearing the areas of the proof");

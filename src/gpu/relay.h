@@ -11,18 +11,18 @@
 
 /* For every window that wants one: finds the third GPU and opens its context, heap->relays[]; the
  * window says which and by what links, or why there is none. Before anything is mapped. */
-void gpu_relay_choose(struct gpu_heap *heap, enum gpu_relay_wish wish);
+void gpu_relay_select(struct gpu_heap *heap, enum gpu_relay_policy policy);
 
 /* A window, or all that go over one GPU, are relayed no more, and `evidence` is why. */
 void gpu_relay_drop(struct gpu_heap *heap, int slot, const char *evidence);
-void gpu_relay_lose(struct gpu_heap *heap, int relay, const char *evidence);
+void gpu_relay_remove(struct gpu_heap *heap, int relay, const char *evidence);
 
 /* Whether some window goes over this one. */
 bool gpu_relay_used(const struct gpu_heap *heap, int relay);
 
 /* For a peer whose memory this GPU could access and is about to give up: looks for a third GPU, as
- * gpu_relay_choose() does, and opens to it what is mapped. */
-void gpu_relay_late(struct gpu *gpu, int slot);
+ * gpu_relay_select() does, and opens to it what is mapped. */
+void gpu_relay_add_fallback(struct gpu *gpu, int slot);
 
 /* Opens this PE's part and that of a peer to one more GPU, for a part of large copies: its place in
  * gpu->sides, and the bit of windows[].stripes; -1 with base_last_error(). Between
@@ -35,19 +35,19 @@ void gpu_relay_stop(struct gpu *gpu);
 
 /* The side that reaches local PE `slot`, NULL: none. Operations of gpu.h take it in place of the
  * PE's own: equal addresses, lanes and kernels of the third GPU. */
-static inline struct gpu *gpu_relay_side(const struct gpu *gpu, int slot)
+static inline struct gpu *gpu_relay_gpu(const struct gpu *gpu, int slot)
 {
     int relay = gpu->heap.windows[slot].relay;
-    return relay < 0 ? NULL : gpu->sides[relay];
+    return relay < 0 ? NULL : gpu->relay_gpus[relay];
 }
 
 /* Whether a third GPU can access this PE's `local`: host memory, and the heap, whose chunks are
  * open to it. Memory of this GPU that the program made is not. */
-bool gpu_relay_reaches(struct gpu *side, const void *local);
+bool gpu_relay_reaches(struct gpu *relay_gpu, const void *local);
 
 /* As gpu_copy(), and complete on return, where one of `dst` and `src` is memory that the third GPU
  * cannot access: in pieces through memory of this PE's GPU that it can. */
-weft_status gpu_relay_copy_around(struct gpu *side, unsigned lane, void *dst, const void *src,
-                                  size_t bytes);
+weft_status gpu_relay_copy_staged(struct gpu *relay_gpu, unsigned stream_index, void *dst,
+                                  const void *src, size_t bytes);
 
 #endif

@@ -19,8 +19,8 @@ void gpu_stripes_stop(struct gpu *gpu);
 
 /* As gpu_copy() on `by`, which is this PE's GPU or the third one of path relay, where one of `dst`
  * and `src` is memory of local PE `slot` in the GPU heap. */
-weft_status gpu_copy_peer(struct gpu *gpu, struct gpu *by, int slot, unsigned lane, void *dst,
-                          const void *src, size_t bytes, enum gpu_manner manner);
+weft_status gpu_copy_peer(struct gpu *gpu, struct gpu *issuer, int slot, unsigned stream_index,
+                          void *dst, const void *src, size_t bytes, enum gpu_manner manner);
 
 /* What is known of the ways to local PE `slot`; "" = nobody has needed to know. */
 void gpu_stripes_text(struct gpu *gpu, int slot, char *text, size_t bytes);

@@ -12,7 +12,7 @@
 enum { GPU_HOST_PIECES = 8, GPU_HOST_PIECE = 1 << 20 };
 
 /* All zeros: there is none. */
-struct gpu_host_way {
+struct gpu_host_route {
     char *ring; /* a place for each of GPU_HOST_PIECES pieces */
     /* This PE's GPU and the peer's: a stream on each, and events by which each says that it has
      * done with a place. */
@@ -22,15 +22,15 @@ struct gpu_host_way {
 };
 
 /* What it has made in part is closed, too. */
-weft_status gpu_host_way_open(struct gpu_host_way *way, struct gpu *own, struct gpu *peers);
-void gpu_host_way_close(struct gpu_host_way *way);
+weft_status gpu_host_route_open(struct gpu_host_route *route, struct gpu *own, struct gpu *peers);
+void gpu_host_route_close(struct gpu_host_route *route);
 
 /* Puts the copy on the way's streams: it begins behind `begun`, and `ended`, of the peer's context,
  * comes behind it. Copies of one way follow each other. */
-weft_status gpu_host_way_copy(struct gpu_host_way *way, CUevent begun, CUevent ended, char *dst,
-                              const char *src, size_t bytes);
+weft_status gpu_host_route_copy(struct gpu_host_route *route, CUevent begun, CUevent ended,
+                                char *dst, const char *src, size_t bytes);
 
 /* Returns when what was put there is over. */
-void gpu_host_way_settle(struct gpu_host_way *way);
+void gpu_host_route_drain(struct gpu_host_route *route);
 
 #endif

@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 enum {
-    GPU_WAYS_MOST = 8,
+    GPU_ROUTES_MOST = 8,
     GPU_LINKS_MOST = 16, /* GPUs that are looked at */
-    GPU_WAY_DIRECT = -1,
-    GPU_WAY_HOST = -2, /* through host memory, over both GPUs' PCIe links */
+    GPU_ROUTE_DIRECT = -1,
+    GPU_ROUTE_HOST = -2, /* through host memory, over both GPUs' PCIe links */
 };
 
 enum gpu_wires {
@@ -36,38 +36,38 @@ struct gpu_links {
     char unknown[96]; /* why nobody has told; "" = it is known */
 };
 
-struct gpu_ways {
+struct gpu_routes {
     int n;
-    int via[GPU_WAYS_MOST]; /* ordinal of the GPU between, GPU_WAY_DIRECT, which comes first,
-                             * _HOST */
-    char text[160];         /* which they are, or why there is but one */
+    int via[GPU_ROUTES_MOST]; /* ordinal of the GPU between, GPU_ROUTE_DIRECT, which comes first,
+                               * _HOST */
+    char text[160];           /* which they are, or why there is but one */
 };
 
 /* From GPU `a` to `b`, at most `most`. Ways that share no link; `forced`: also such as do, and the
  * one that the peer's own GPU makes by pulling, where there is no other. Of equal third GPUs the
  * next ones behind `a` come first, so that different GPUs take different ones. */
-void gpu_ways_find(const struct gpu_links *links, int a, int b, int most, bool forced,
-                   struct gpu_ways *ways);
+void gpu_routes_find(const struct gpu_links *links, int a, int b, int most, bool forced,
+                     struct gpu_routes *routes);
 
 /* Puts the way through host memory behind the direct one, where that is NVLink, so that both share
  * no link: in a list that has but that one, or, forced, before all others. Whether it is in the
  * list. */
-bool gpu_ways_add_host(const struct gpu_links *links, int a, int b, bool forced,
-                       struct gpu_ways *ways);
+bool gpu_routes_add_host(const struct gpu_links *links, int a, int b, bool forced,
+                         struct gpu_routes *routes);
 
 /* third[a][b]: which third GPU the PE of GPU a has for GPU b, for those in `used` (bit per ordinal)
  * that have no access to each other, or for `all`; -1 where there is none or none is wanted. NVLink
  * to both before PCIe; then the one over which a pair more has most, when each bundle's links are
  * divided among the pairs that go over it already; then the next one. Every PE that sees the same
  * machine comes to the same. */
-void gpu_thirds_divide(const struct gpu_links *links, uint32_t used, bool all,
-                       int third[GPU_LINKS_MOST][GPU_LINKS_MOST]);
+void gpu_relays_assign(const struct gpu_links *links, uint32_t used, bool all,
+                       int relay[GPU_LINKS_MOST][GPU_LINKS_MOST]);
 
 /* "GPU 2", "direct", "host memory". */
-enum { GPU_WAY_NAME = 24 };
-void gpu_way_name(int via, char name[GPU_WAY_NAME]);
+enum { GPU_ROUTE_NAME = 24 };
+void gpu_route_name(int via, char name[GPU_ROUTE_NAME]);
 
 /* "direct, over GPU 2", of those that are in via[]. */
-void gpu_ways_list(struct gpu_ways *ways);
+void gpu_routes_list(struct gpu_routes *routes);
 
 #endif

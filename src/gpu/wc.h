@@ -37,9 +37,9 @@ void wc_send(void *mapped, const void *from, size_t bytes);
 /* What this thread stored through mappings of that memory has arrived in it: a load is answered
  * behind the stores in front of it (PCI Express, 2.4.1: completions do not pass posted
  * requests). */
-void wc_settle(const void *mapped);
+void wc_flush(const void *mapped);
 
 /* "AVX-512", "AVX2", "SSE4.1", "plain": by what the two above copy here. */
-const char *wc_manner(void);
+const char *wc_isa_name(void);
 
 #endif

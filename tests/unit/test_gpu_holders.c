@@ -23,7 +23,7 @@ static void holds(const char *processes, const char *bus_id, const char *words)
         setenv("FAKE_NVML_PIDS", processes, 1);
     else
         unsetenv("FAKE_NVML_PIDS");
-    gpu_holders(&gpu, text, sizeof text);
+    gpu_memory_users(&gpu, text, sizeof text);
     assert_string_equal(text, words);
 }
 
@@ -70,7 +70,7 @@ static void many_are_cut(void **state)
                  i ? "," : "", 99999000 + i, 1000 + i);
     setenv("FAKE_NVML_PIDS", processes, 1);
     memset(text, 'x', sizeof text);
-    gpu_holders(&gpu, text, 60);
+    gpu_memory_users(&gpu, text, 60);
     assert_int_equal(strlen(text), 59);
     assert_memory_equal(text, "it is held by pid 99999059", 26);
     for (size_t i = 60; i < sizeof text; i++)

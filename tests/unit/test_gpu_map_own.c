@@ -373,10 +373,10 @@ static void what_is_forgotten_is_not_kept(void **state)
     end(&third);
     expect("");
     assert_int_equal(map->idle_count, 1);
-    map->way = NULL;
+    map->backend = NULL;
     gpu_map_own_forget(map, fake.device + 16 * MIB, 1);
     gpu_map_own_forget(NULL, fake.device + 16 * MIB, 1);
-    map->way = &fake_way;
+    map->backend = &fake_way;
     assert_int_equal(map->idle_count, 1);
 }
 

@@ -187,8 +187,8 @@ weft_status __wrap_gpu_wait_stream(struct gpu *by, CUstream stream, const char *
     return wait_answer && strstr(what, "links") ? base_fail(wait_answer, "it hangs") : WEFT_OK;
 }
 
-void __wrap_gpu_relay_late(struct gpu *by, int slot);
-void __wrap_gpu_relay_late(struct gpu *by, int slot)
+void __wrap_gpu_relay_add_fallback(struct gpu *by, int slot);
+void __wrap_gpu_relay_add_fallback(struct gpu *by, int slot)
 {
     note("relay%d ", slot);
 }

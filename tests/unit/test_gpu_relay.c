@@ -22,7 +22,7 @@
 
 enum { MOST_PES = 8 };
 
-static enum gpu_relay_wish wish;
+static enum gpu_relay_policy wish;
 
 static int set_up(void **state)
 {
@@ -53,7 +53,7 @@ static weft_status send(struct gpu *gpu, size_t offset, const uint64_t *own)
     CUdeviceptr heap = gpu_heap_own(&gpu->heap)->base + offset + 1024;
     weft_status status = WEFT_OK;
     for (int slot = 0; slot < boot->local_npes && !status; slot++) {
-        struct gpu *side = gpu_relay_side(gpu, slot);
+        struct gpu *side = gpu_relay_gpu(gpu, slot);
         CUdeviceptr at = gpu->heap.windows[slot].base + offset + 16 * (size_t)boot->pe;
         if (!side)
             continue;
@@ -61,7 +61,7 @@ static weft_status send(struct gpu *gpu, size_t offset, const uint64_t *own)
         if (!status)
             status = gpu_copy(side, 1, (void *)(uintptr_t)at, (void *)(uintptr_t)heap, 8, GPU_DONE);
         if (!status)
-            status = gpu_relay_copy_around(side, 1, (void *)(uintptr_t)(at + 8), own, 8);
+            status = gpu_relay_copy_staged(side, 1, (void *)(uintptr_t)(at + 8), own, 8);
         if (!status)
             status = gpu_quiet(side);
     }
@@ -168,7 +168,7 @@ static void which_third(void **state)
 {
     static const struct {
         const char *devices, *no_peer, *pcie, *visible;
-        enum gpu_relay_wish wish;
+        enum gpu_relay_policy wish;
         int over; /* by both */
         const char *text;
     } rows[] = {

@@ -80,16 +80,16 @@ static weft_status begin_copy(struct path_common *net, struct net_parcel *piece,
 {
     struct gpu *gpu = net->world->gpu;
     weft_status status = gpu_copy(gpu, lane, to, from, piece->bytes, GPU_IN_ORDER);
-    return status ? status : gpu_mark_put(gpu, lane, &piece->mark);
+    return status ? status : gpu_event_record(gpu, lane, &piece->mark);
 }
 
 static bool copied(struct path_common *net, struct net_parcel *piece)
 {
     if (!piece->mark)
         return true;
-    weft_status status = gpu_mark_passed(net->world->gpu, &piece->mark);
+    weft_status status = gpu_event_query(net->world->gpu, &piece->mark);
     if (status) {
-        gpu_mark_drop(net->world->gpu, &piece->mark);
+        gpu_event_release(net->world->gpu, &piece->mark);
         lose(net, piece->post.peer, status);
     }
     return !piece->mark;
@@ -562,7 +562,7 @@ void net_stage_free(struct path_common *net)
     for (int pe = 0; pe < net->world->npes; pe++) {
         struct net_stage *stage = net->peers[pe].stage;
         for (uint32_t i = 0; stage && i < net->lots; i++)
-            gpu_mark_drop(gpu, &stage->pieces[i].mark);
+            gpu_event_release(gpu, &stage->pieces[i].mark);
         if (stage)
             free(stage->pieces);
         free(stage);

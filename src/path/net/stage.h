@@ -53,7 +53,7 @@ struct net_parcel {
     uint32_t parts;                       /* that have not come */
     bool staging, filling, writes, reads; /* it is counted there in the channel */
     struct path_state *state;
-    struct gpu_mark *mark;
+    struct gpu_event *mark;
     struct remote at; /* `peer` is of the context and not looked at */
     struct net_ends ends;
     char *local;
