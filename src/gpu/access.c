@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single accesses, signals and waits that the host asks of its GPU. Stores are memory operations of
- * the stream (cuStreamWriteValue), loads are copies by the copy engine: neither launches a kernel,
- * so both make progress beside a kernel of the program that fills the GPU. A wait is a small kernel
- * on a stream of its own; while that one cannot be scheduled, the copy engine polls in its place.
- * Atomics need a kernel, and until it has run the operations behind it on its lane wait. */
+/* Single accesses, signals and waits that the host issues on its GPU. Stores are stream memory
+ * operations (cuStreamWriteValue), loads are copies by the copy engine. Neither launches a kernel,
+ * so both make progress while a kernel of the program occupies the whole GPU. A wait is a small
+ * kernel on a stream of its own; while that kernel cannot be scheduled, the copy engine polls
+ * instead. Atomics need a kernel; later operations of the same internal stream wait until it has
+ * run. */
 #include "gpu/lane.h"
 
 #include "base/clock.h"
@@ -13,8 +14,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Ordered behind earlier work of the stream: CU_STREAM_WRITE_VALUE_DEFAULT puts a memory barrier in
- * front of the store. */
+/* Ordered after earlier operations of the stream: CU_STREAM_WRITE_VALUE_DEFAULT puts a memory
+ * barrier before the store. */
 bool gpu_store_word(struct gpu *gpu, struct gpu_stream *internal, CUdeviceptr at, uint64_t value,
                     size_t width)
 {
@@ -29,7 +30,7 @@ bool gpu_store_word(struct gpu *gpu, struct gpu_stream *internal, CUdeviceptr at
     return result == CUDA_SUCCESS;
 }
 
-/* By the copy engine, on a stream that is none of the lanes. */
+/* Loads with the copy engine, on a stream that is not one of the internal streams for copies. */
 static weft_status load_by_copy(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value)
 {
     CUdeviceptr destination = gpu->pinned_device + offsetof(struct gpu_pinned, loaded);
@@ -45,10 +46,10 @@ static weft_status load_by_copy(struct gpu *gpu, CUdeviceptr at, size_t width, u
     return status;
 }
 
-/* The copy engine writes the eight bytes that hold the variable over `blank` in pinned memory, and
- * the host polls for the change, which it sees sooner than the end of the copy. When the copy has
- * ended without a change, the variable's bytes are equal to `blank`. The eight bytes are aligned,
- * so no poll sees a part of them. */
+/* The copy engine writes the eight bytes that hold the variable over `blank` in pinned memory. The
+ * host polls for the change, which it sees sooner than the end of the copy. When the copy ends
+ * without a change, the variable's bytes are equal to `blank`. The eight bytes are aligned, so a
+ * poll never sees only a part of them. */
 static weft_status await_load(struct gpu *gpu, struct gpu_stream *internal, uint64_t blank,
                               uint64_t *word)
 {
@@ -80,7 +81,8 @@ static weft_status load_word(struct gpu *gpu, struct gpu_stream *internal, CUdev
     CUdeviceptr destination = internal->answer_device + offsetof(struct gpu_answer, value);
     uint64_t word = 0, blank, completed;
     pthread_mutex_lock(&internal->lock);
-    blank = ++internal->sequence * 0x9e3779b97f4a7c15u; /* unlikely to be the variable's value */
+    /* a value that the variable is unlikely to have */
+    blank = ++internal->sequence * 0x9e3779b97f4a7c15u;
     __atomic_store_n(&internal->answer->value, blank, __ATOMIC_RELAXED);
     CUresult result = gpu->cuda.MemcpyAsync(destination, at & ~(CUdeviceptr)7, sizeof word,
                                             stream_begin_answered(internal, &completed));
@@ -88,16 +90,17 @@ static weft_status load_word(struct gpu *gpu, struct gpu_stream *internal, CUdev
     weft_status status = result ? cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of 8 bytes at %#llx",
                                             (unsigned long long)at)
                                 : await_load(gpu, internal, blank, &word);
+    /* the next quiet need not query the driver */
     if (!status)
-        epoch_close(&internal->operations, completed); /* the next quiet need not ask the driver */
+        epoch_close(&internal->operations, completed);
     pthread_mutex_unlock(&internal->lock);
     word >>= 8 * (at % 8);
     *value = width == 8 ? word : word & ((1ull << 8 * width) - 1);
     return status;
 }
 
-/* Widths that the stream has no store for are written by the copy engine, which writes so few
- * aligned bytes in one access. Little-endian, as every GPU and every CPU beside one is. */
+/* The copy engine writes widths for which there is no stream memory operation; it writes so few
+ * aligned bytes in one access. Little-endian, as every supported GPU and CPU is. */
 static weft_status store_value(struct gpu *gpu, struct gpu_stream *internal, CUdeviceptr at,
                                uint64_t value, size_t width)
 {
@@ -163,7 +166,7 @@ weft_status gpu_signal(struct gpu *gpu, unsigned stream_index, CUdeviceptr signa
     return status;
 }
 
-/* What a wait is about. */
+/* The condition of a wait. */
 struct wait_condition {
     CUdeviceptr at;
     size_t width;
@@ -172,7 +175,7 @@ struct wait_condition {
     int64_t value;
 };
 
-/* One comparison, of a value that the copy engine has read. */
+/* Compares once, with a value that the copy engine read. */
 static weft_status poll_by_copy(struct gpu *gpu, const struct wait_condition *condition,
                                 uint64_t *seen, bool *met)
 {
@@ -186,8 +189,8 @@ static weft_status poll_by_copy(struct gpu *gpu, const struct wait_condition *co
     return status;
 }
 
-/* Waits for the wait kernel, which ends by itself once it has begun. One that has not ended in
- * twice its time is taken not to have begun, and the copy engine reads the variable once. */
+/* Waits for the wait kernel, which ends by itself once it has begun. If it has not ended in twice
+ * its time, it is assumed not to have begun, and the copy engine reads the variable once. */
 static weft_status await_slice(struct gpu *gpu, const struct wait_condition *condition,
                                uint64_t slice_ns, uint64_t *seen, bool *met)
 {
@@ -219,8 +222,8 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
     if (status)
         return status;
     pthread_mutex_lock(&gpu->wait_lock);
-    /* The kernel of an earlier wait may still be queued, for another variable or value; one behind
-     * it would begin no sooner. */
+    /* The kernel of an earlier wait, for another variable or value, may still be queued. A kernel
+     * after it would begin no sooner. */
     bool busy = gpu->cuda.StreamQuery(gpu->wait_stream) == CUDA_ERROR_NOT_READY;
     if (busy) {
         status = poll_by_copy(gpu, &condition, seen, met);

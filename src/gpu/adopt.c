@@ -92,8 +92,8 @@ void gpu_release_memory(const struct gpu_heap *heap, struct gpu_own_memory *own)
 
 /* -------------------------------------------------------------------------------- all windows */
 
-/* The highest stretch of the windows that is free, between what was adopted before. The same at
- * every PE, because all have adopted the same. */
+/* Finds the highest free range of the windows, between the ranges registered before. The result is
+ * the same at every PE, because all PEs have registered the same ranges. */
 static weft_status place_registered(const struct gpu_heap *heap, size_t bytes,
                                     struct gpu_registered *registered,
                                     struct gpu_registered ***behind)
@@ -119,8 +119,8 @@ static weft_status place_registered(const struct gpu_heap *heap, size_t bytes,
     return WEFT_OK;
 }
 
-/* Each PE in turn passes its descriptor to all others. All turns are taken, whatever fails, since
- * the others take part in them. */
+/* Each PE in turn passes its descriptor to all others. After a failure the loop goes on, since the
+ * other PEs take part in every turn. */
 static weft_status share_memory(struct gpu_heap *heap, struct gpu_chunk *chunk, int own_fd)
 {
     struct boot *boot = heap->boot;
@@ -174,7 +174,8 @@ weft_status gpu_register_memory(struct gpu_heap *heap, struct gpu_own_memory *ow
             ? place_registered(heap, own->bytes, registered, &behind)
             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a registration");
     status = boot_agree(heap->boot, status);
-    if (status || !registered || !handles) { /* the status alone decides; a compiler cannot know */
+    /* the status alone decides; the compiler cannot know */
+    if (status || !registered || !handles) {
         gpu_release_memory(heap, own);
         free(handles);
         free(registered);

@@ -16,41 +16,43 @@
 #include <string.h>
 
 enum {
-    STAGING_BYTES = 512 << 10, /* two of each thread: one is filled while the other is emptied */
+    /* bytes; each thread has two: one is filled while the other is emptied */
+    STAGING_BYTES = 512 << 10,
     PIECE_LEAST = 128 << 10,
     THREADS_DEFAULT = 4,
 };
 enum { LARGEST_TRIED = 16 << 20, TRIES = 3, GAIN_PERCENT = 5 };
-enum { THREADS_AUTO_CHOICE, PROVE_ALWAYS_CHOICE = 0 }; /* of WEFT_COPY_THREADS, of WEFT_PROVE */
+/* values of WEFT_COPY_THREADS and of WEFT_PROVE */
+enum { THREADS_AUTO_CHOICE, PROVE_ALWAYS_CHOICE = 0 };
 
 struct worker {
     struct gpu_bounce *bounce;
     pthread_t thread;
     bool started;
     CUstream streams[2];
-    char *buffer; /* pinned, 2 * ROOM_BYTES */
+    char *buffer; /* pinned, 2 * STAGING_BYTES */
 };
 
 struct gpu_bounce {
     struct gpu *gpu;
     int n;
-    struct worker workers[GPU_BOUNCE_THREADS]; /* the first is whoever asks */
+    struct worker workers[GPU_BOUNCE_THREADS]; /* the first is the calling thread */
     struct gpu_bounce_limits limits;
-    /* What was measured with. Nothing is freed before the end: the driver waits then for all that
-     * runs on the GPU, which may be a kernel that waits for the copy that is asked for. */
+    /* Memory used for the measurement. It is freed only at the end: cuMemFree waits for everything
+     * that runs on the GPU, which may be a kernel that waits for the requested copy. */
     CUdeviceptr measured_with;
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
-    uint64_t turn; /* copies begun */
+    uint64_t turn; /* number of copies begun */
     int busy;
     bool stop;
-    /* The copy of this turn. */
+    /* The current copy. */
     char *dst;
     const char *src;
     size_t bytes, piece;
     bool in;
-    _Atomic size_t next; /* what is not yet taken by anybody begins here */
-    weft_status status;  /* the first that failed */
+    _Atomic size_t next; /* start of the bytes that no thread has claimed yet */
+    weft_status status;  /* first failure */
     char message[256];
 };
 
@@ -107,7 +109,7 @@ static weft_status copy_out(struct worker *w)
         if (more)
             status = copy_piece(w, k % 2, w->buffer + (size_t)(k % 2) * STAGING_BYTES, b->src + at,
                                 bytes);
-        if (k > 0 && !status) { /* the one before, while this one is on its way */
+        if (k > 0 && !status) { /* copies the previous piece out while this one is in flight */
             int slot = (k - 1) % 2;
             status = await_slot(w, slot);
             if (!status)
@@ -119,8 +121,9 @@ static weft_status copy_out(struct worker *w)
     return status;
 }
 
-/* Copies that are still under way when one has failed: the caller may use its memory again, and the
- * next copy the bounce buffers. Where they do not end, the buffers are not used any more. */
+/* After a failure: waits for copies that are still in flight, since the caller may reuse its memory
+ * and the next copy the bounce buffers. If they do not end, the bounce buffers are not used any
+ * more. */
 static void drain_copies(struct worker *w)
 {
     for (int slot = 0; slot < 2; slot++)
@@ -128,7 +131,7 @@ static void drain_copies(struct worker *w)
             atomic_store_explicit(&w->bounce->gpu->bounce_refused, true, memory_order_relaxed);
 }
 
-/* The first failure counts, and ends the others' work. */
+/* Copies pieces until none is left. The first failure is reported and stops the other threads. */
 static void copy_pieces(struct worker *w)
 {
     struct gpu_bounce *b = w->bounce;
@@ -161,7 +164,7 @@ static void *run_worker(void *argument)
             break;
         turn = b->turn;
         pthread_mutex_unlock(&b->lock);
-        if (entered) /* else the others do its part */
+        if (entered) /* else the other threads copy its share */
             copy_pieces(w);
         pthread_mutex_lock(&b->lock);
         if (--b->busy == 0)
@@ -173,7 +176,7 @@ static void *run_worker(void *argument)
     return NULL;
 }
 
-/* The lock of the GPU's bounces is held: one copy at a time. */
+/* The caller holds gpu->bounce_lock: one copy at a time. */
 static weft_status copy_by_threads(struct gpu_bounce *b, void *dst, const void *src, size_t bytes,
                                    bool in)
 {
@@ -185,7 +188,7 @@ static weft_status copy_by_threads(struct gpu_bounce *b, void *dst, const void *
     b->in = in;
     b->status = WEFT_OK;
     atomic_store_explicit(&b->next, 0, memory_order_relaxed);
-    pthread_mutex_lock(&b->lock); /* the workers see all of the above behind it */
+    pthread_mutex_lock(&b->lock); /* after this lock the workers see all fields set above */
     b->turn++;
     b->busy = b->n - 1;
     pthread_cond_broadcast(&b->begin);
@@ -271,7 +274,8 @@ static weft_status create_bounce(struct gpu *gpu, int n, struct gpu_bounce **res
 
 /* ------------------------------------------------------------------------------ from which size */
 
-/* As many as pay on a machine with CPUs to spare, of those that this PE has to itself. */
+/* Uses as many threads as help on a machine with free CPUs, limited to this PE's share of the
+ * CPUs. */
 static int choose_thread_count(const struct gpu *gpu)
 {
     int wanted = config_choice(CONFIG_COPY_THREADS);
@@ -282,8 +286,8 @@ static int choose_thread_count(const struct gpu *gpu)
     return own < THREADS_DEFAULT ? own : THREADS_DEFAULT;
 }
 
-/* The least of some tries; the engine's where `threads` is false: its own lock keeps it from
- * here. */
+/* Returns the shortest time of several tries, by threads or by the copy engine. gpu_copy() does not
+ * use the threads here, since the bounce lock is held. */
 static uint64_t shortest_copy_ns(struct gpu_bounce *b, bool threads, void *dst, const void *src,
                                  size_t bytes, bool in)
 {
@@ -300,7 +304,8 @@ static uint64_t shortest_copy_ns(struct gpu_bounce *b, bool threads, void *dst, 
     return least;
 }
 
-/* The least size from which on it is quicker; 0: it is not at the largest. */
+/* Returns the smallest size from which threads are faster; 0: they are not faster at the largest
+ * size. */
 static size_t find_threshold(struct gpu_bounce *b, void *host, void *device, bool in)
 {
     size_t from = 0;
@@ -322,7 +327,7 @@ static void measure_thresholds(struct gpu_bounce *b)
     CUdeviceptr device = 0;
     char *host = malloc(LARGEST_TRIED);
     if (host && cuda->MemAlloc(&device, LARGEST_TRIED) == CUDA_SUCCESS) {
-        memset(host, 1, LARGEST_TRIED); /* pages that are there */
+        memset(host, 1, LARGEST_TRIED); /* touches the pages */
         b->limits.in_from = find_threshold(b, host, (void *)(uintptr_t)device, true);
         b->limits.out_from = find_threshold(b, host, (void *)(uintptr_t)device, false);
     }
@@ -355,7 +360,7 @@ static void find_bounce_limits(struct gpu_bounce *b)
              b->n, b->limits.in_from, b->limits.out_from);
 }
 
-/* The lock of the GPU's bounces is held. NULL: it is not used. */
+/* The caller holds gpu->bounce_lock. NULL: copies by threads are not used. */
 static struct gpu_bounce *get_bounce(struct gpu *gpu)
 {
     if (gpu->bounce || gpu->bounce_refused)
@@ -382,8 +387,7 @@ bool gpu_bounce(struct gpu *gpu, struct gpu_stream *internal, void *dst, const v
     bool in = to == GPU_PLACE_DEVICE && from == GPU_PLACE_PLAIN;
     if (!in && (to != GPU_PLACE_PLAIN || from != GPU_PLACE_DEVICE))
         return false;
-    if (pthread_mutex_trylock(
-            &gpu->bounce_lock)) /* another thread's copy; or it is being measured */
+    if (pthread_mutex_trylock(&gpu->bounce_lock)) /* another thread copies or measures */
         return false;
     struct gpu_bounce *b = get_bounce(gpu);
     size_t least = !b ? 0 : in ? b->limits.in_from : b->limits.out_from;

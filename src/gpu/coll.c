@@ -38,7 +38,8 @@ static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
 
 weft_status gpu_coll_ready(struct gpu *gpu)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* loading is rare */
+    /* one lock for all GPUs: loading is rare */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     if (__atomic_load_n(&gpu->coll, __ATOMIC_ACQUIRE))
         return WEFT_OK;
     pthread_mutex_lock(&lock);
@@ -126,7 +127,7 @@ weft_status gpu_coll_begin_at(struct gpu *gpu, int team, uint64_t number)
     if (!status)
         status = gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, proof),
                             GPU_ACCESS_STORE, sizeof number, COLL_PROOF_NONE, 0, NULL);
-    /* Behind all three, so that they are there. */
+    /* A load after the three stores waits until they are complete. */
     return status ? status
                   : gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, begun),
                                GPU_ACCESS_LOAD, sizeof number, 0, 0, &before);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing and opening the GPU of a PE. See device.h. */
+/* Chooses and opens the GPU of a PE. See device.h. */
 #include "gpu/device.h"
 
 #include "base/status.h"
@@ -50,7 +50,7 @@ static weft_status identify_device(const struct cuda *cuda, int ordinal, struct 
     return WEFT_OK;
 }
 
-/* "0000:0d:00.0", also without the domain, also with an eight-digit domain. */
+/* Accepts "0000:0d:00.0", also without the domain or with an eight-digit domain. */
 static bool is_bus_id(const char *word, size_t length, const char *bus_id)
 {
     size_t have = strlen(bus_id);

@@ -39,7 +39,8 @@ static int get_capture(const struct gpu *gpu, CUstream stream, uint64_t *id)
     return result ? CU_STREAM_CAPTURE_STATUS_NONE : status;
 }
 
-/* The set of this order, and of this capture or of none. NULL: all are in use. */
+/* Finds the set of this order and this capture (or of no capture), or takes a free set. NULL: all
+ * are in use. */
 static struct gpu_engine_set *find_set(struct gpu_engines *engines, const struct gpu *gpu,
                                        int order, bool captured, uint64_t id)
 {
@@ -59,7 +60,8 @@ static struct gpu_engine_set *find_set(struct gpu_engines *engines, const struct
             captured ? get_capture(gpu, set->stream[0], &other) : CU_STREAM_CAPTURE_STATUS_ACTIVE;
         if (set->order == order && status == CU_STREAM_CAPTURE_STATUS_ACTIVE && other == id)
             return set;
-        if (status == CU_STREAM_CAPTURE_STATUS_NONE) /* its capture has ended */
+        /* its capture has ended, so the set is free */
+        if (status == CU_STREAM_CAPTURE_STATUS_NONE)
             free = set;
     }
     if (free) {
@@ -92,7 +94,8 @@ static weft_status copy_one(struct gpu *gpu, CUstream stream, const struct gpu_e
     return gpu_copy_on(gpu, stream, copy->dst, copy->src, copy->bytes);
 }
 
-/* The first copy stays on the caller's stream, which waits for the others before it goes on. */
+/* The first copy stays on the caller's stream, which waits for the others before its later
+ * operations. */
 static weft_status copy_forked(struct gpu_engine_set *set, struct gpu *gpu, CUstream stream,
                                const struct gpu_engine_copy *copies, int n)
 {
@@ -117,8 +120,8 @@ static weft_status copy_forked(struct gpu_engine_set *set, struct gpu *gpu, CUst
     return status;
 }
 
-/* What failed in part is complete before the caller is told, so that it may use its memory
- * again. */
+/* After a failure in part: waits for the copies that were enqueued, so that the caller may reuse
+ * its memory. */
 static void drain_set(struct gpu_engine_set *set, struct gpu *gpu)
 {
     char message[512];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing the GPU side; which memory an address is. See gpu.h. */
+/* Opens and closes the GPU side. See gpu.h. */
 #include "gpu/bounce.h"
 #include "gpu/coll.h"
 #include "gpu/lane.h"
@@ -90,9 +90,10 @@ weft_status gpu_machinery_start(struct gpu *gpu)
 
 enum { TICKETS_BYTES = 4096 };
 
-/* The library's own part of every window: a count of records, two areas per team (for kernels'
- * collectives, and for barriers on streams), one per local peer for the proof, and those of
- * collectives of the host and of streams. All zeros before any peer may touch it. */
+/* Lays out the library's part of every window: a count of error records, two areas for each team
+ * (for device collectives and for barriers on streams), one area for each local peer for the test
+ * of the pair, and the areas of collectives that the host and streams call. All zeros before any
+ * peer may access it. */
 static weft_status make_system_area(struct gpu *gpu, int team_slots)
 {
     size_t members = (size_t)gpu->boot->npes;
@@ -137,7 +138,7 @@ static weft_status clear_system_area(struct gpu *gpu)
     return status;
 }
 
-/* Where the time of opening a GPU goes, step by step: most of it is the driver's. */
+/* Logs how long each step of opening a GPU takes; the driver takes most of the time. */
 static void log_step(uint64_t *since_ns, const char *step)
 {
     uint64_t now = clock_now_ns();
@@ -250,7 +251,7 @@ static void drop_registrations(struct gpu *gpu)
     }
 }
 
-/* False: it is still busy, so what its work writes to must stay. */
+/* Returns false when the stream is still busy, so the memory that its work writes to must stay. */
 static bool close_stream(struct gpu *gpu, CUstream stream)
 {
     if (!stream)
@@ -265,7 +266,8 @@ static bool close_stream(struct gpu *gpu, CUstream stream)
 void gpu_machinery_stop(struct gpu *gpu)
 {
     bool idle = !gpu->work_left;
-    /* Twice: an error of that one call must not let work run on in memory that is freed next. */
+    /* Tried twice: after a transient error of this call, work would run on in memory that is freed
+     * next. */
     if (gpu_enter(&gpu->device) && gpu_enter(&gpu->device))
         return;
     gpu_bounce_stop(gpu);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows, chunks and their sharing between the PEs of a node. See heap.h. */
+/* Windows, chunks and their exchange between the PEs of a node. See heap.h. */
 #include "gpu/heap.h"
 
 #include "base/clock.h"
@@ -69,7 +69,8 @@ static bool is_open_to(const struct gpu_heap *heap, int slot, int relay)
     return window->relay == relay || atomic_load(&window->stripes) & 1u << relay;
 }
 
-/* The own part is open to every third GPU, a peer's to those that carry from and to it. */
+/* The own part is open to every relay GPU in use, a peer's part to those that carry data from and
+ * to it. */
 static weft_status allow_relays(const struct gpu_heap *heap, int slot, CUdeviceptr address,
                                 size_t bytes)
 {
@@ -104,7 +105,7 @@ weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk
     return WEFT_OK;
 }
 
-/* For the GPUs; the CPU may have it mapped still. */
+/* Unmaps from the GPUs only; the CPU may still have it mapped. */
 static void unmap_chunk(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
 {
     const struct cuda *cuda = heap->device->cuda;
@@ -118,7 +119,7 @@ static void unmap_chunk(const struct gpu_heap *heap, int slot, struct gpu_chunk 
 void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
 {
     gpu_map_remove_memory(heap->map, slot,
-                          chunk); /* first: no address of the CPU outlives the memory */
+                          chunk); /* first, so that no CPU mapping outlives the memory */
     unmap_chunk(heap, slot, chunk);
 }
 
@@ -136,7 +137,8 @@ weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk 
                      chunk->bytes >> 20, heap->device->ordinal);
 }
 
-/* A third GPU that may not access the own part is done without. */
+/* Maps own memory. If the relay GPUs cannot be given access, they are removed and the memory is
+ * mapped without them. */
 static weft_status map_own(struct gpu_heap *heap, struct gpu_chunk *chunk,
                            CUmemGenericAllocationHandle handle)
 {
@@ -157,7 +159,8 @@ static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk,
     CUmemGenericAllocationHandle handle;
     CUresult result = cuda->MemCreate(&handle, chunk->bytes, &properties, 0);
     if (result && result != CUDA_ERROR_OUT_OF_MEMORY && heap->device->rdma) {
-        /* Some machines promise memory for RDMA and do not give it; without is better than none. */
+        /* Some machines report memory for RDMA but fail to allocate it; memory without RDMA is
+         * better than none. */
         properties.allocFlags.gpuDirectRDMACapable = 0;
         result = cuda->MemCreate(&handle, chunk->bytes, &properties, 0);
     }
@@ -201,8 +204,8 @@ void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence)
     gpu_heap_unmap_unused(heap, slot);
 }
 
-/* A part that cannot be mapped is lost for all GPUs that used it; where this one did not, what is
- * known of that stays. */
+/* Stops all GPUs' use of a part that cannot be mapped. When this GPU did not use it, its evidence
+ * stays. */
 static void give_up_window(struct gpu_heap *heap, int slot)
 {
     char why[sizeof heap->windows->evidence];
@@ -230,7 +233,9 @@ static weft_status import_chunk(const struct gpu_heap *heap, int slot, struct gp
     return status;
 }
 
-/* Large copies can do with one way. What no GPU here can access the CPU may map all the same. */
+/* If the part cannot be mapped with access for the GPUs of striped copies, tries again without
+ * them: large copies then take one route. The CPU may map a part even when no GPU here can access
+ * it. */
 weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd)
 {
     if (slot == heap->boot->local_pe)
@@ -244,7 +249,7 @@ weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_ch
     return import_chunk(heap, slot, chunk, fd);
 }
 
-/* Each PE in turn passes its descriptor to all others; a peer whose memory cannot be mapped is
+/* Each PE in turn passes its descriptor to all others. A peer whose memory cannot be mapped is
  * dropped, and the turns go on. */
 static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, int own_fd)
 {
@@ -277,7 +282,7 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
     weft_status status = chunks && chunk.handles
                              ? make_own_part(heap, &chunk, &fd)
                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a chunk");
-    /* Nobody shares before everybody has memory to share. */
+    /* No PE shares before every PE has allocated. */
     status = boot_agree(boot, status);
     if (!status) {
         pthread_mutex_lock(&heap->chunks_lock);
@@ -315,7 +320,7 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
             "memory, and %zu MiB are asked for; a larger WEFT_GPU_HEAP_SIZE makes it "
             "larger",
             heap->size >> 20, (heap->size - ceiling) >> 20, end >> 20);
-    /* Doubling the memory, up to a largest step, keeps the number of chunks small. */
+    /* Doubling the memory, up to a maximum step, keeps the number of chunks small. */
     size_t step = heap->backed < LARGEST_STEP ? heap->backed : LARGEST_STEP;
     size_t need = round_up(end - heap->backed, heap->granularity);
     size_t bytes = round_up(need > step ? need : step, heap->granularity);
@@ -349,8 +354,8 @@ void gpu_heap_end_opening(struct gpu_heap *heap)
     pthread_mutex_unlock(&heap->opening_lock);
 }
 
-/* Growing waits for peers, and they perhaps for a put of another thread here: so that one does not
- * wait for the growth, but goes one way. */
+/* Growing waits for peers, and a peer may wait for a put of another thread here. So that thread
+ * does not wait for the growth, but copies over one route. */
 void gpu_heap_begin_growing(struct gpu_heap *heap)
 {
     pthread_mutex_lock(&heap->opening_lock);
@@ -446,8 +451,8 @@ static weft_status reserve_windows(struct gpu_heap *heap, size_t bytes)
     return WEFT_OK;
 }
 
-/* The driver's word on a peer's GPU. When that GPU is not visible here (CUDA_VISIBLE_DEVICES), only
- * the attempt to map can tell. */
+/* Queries the driver whether a peer's GPU is accessible. When that GPU is not visible here
+ * (CUDA_VISIBLE_DEVICES), only an attempt to map its memory can tell. */
 static void query_peer_access(struct gpu_heap *heap, struct gpu_window *window)
 {
     const struct gpu_device *own = heap->device;
@@ -479,7 +484,8 @@ static void query_peer_access(struct gpu_heap *heap, struct gpu_window *window)
              window->gpu.bus_id);
 }
 
-/* A pair is used when both sides can access each other: else one could write and get no answer. */
+/* A pair is used only when both sides can access each other: otherwise one side could write and get
+ * no answer. */
 static weft_status agree_on_pairs(struct gpu_heap *heap)
 {
     struct boot *boot = heap->boot;

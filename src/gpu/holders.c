@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks NVML which processes hold memory of a GPU. See holders.h. */
+/* Queries NVML for the processes that use memory of a GPU. See holders.h. */
 #include "gpu/holders.h"
 
 #include "base/status.h"
@@ -61,7 +61,7 @@ static void list_processes(struct nvml_process *processes, unsigned count, char 
     for (unsigned i = 0; i < count && used < bytes; i++) {
         char name[32], amount[32];
         process_name(processes[i].pid, name, sizeof name);
-        /* In some containers the amount is not told: all ones. */
+        /* In some containers NVML reports no amount: all ones. */
         if (processes[i].memory == ~0ull)
             snprintf(amount, sizeof amount, "amount unknown");
         else

@@ -9,9 +9,9 @@
 #include <time.h>
 
 enum {
-    SLICE_NS = 100 * 1000 * 1000,      /* counted per look, at most */
-    CHECK_EVERY_NS = 20 * 1000 * 1000, /* for dead PEs */
-    SLEEP_AFTER_NS = 10 * 1000 * 1000, /* a long wait gives its CPU away */
+    SLICE_NS = 100 * 1000 * 1000,      /* time counted for each check, at most */
+    CHECK_EVERY_NS = 20 * 1000 * 1000, /* interval of checks for dead PEs */
+    SLEEP_AFTER_NS = 10 * 1000 * 1000, /* a long wait sleeps between its polls */
     SLEEP_NS = 50 * 1000,
 };
 
@@ -54,11 +54,12 @@ static weft_status fail_query(struct gpu *gpu, CUresult result, const char *what
                      gpu->device.ordinal, what);
 }
 
-/* An error may belong to one query alone, while work still runs that uses what the caller will
- * free. So it asks again: only a second error means that the context is broken and nothing runs. */
+/* An error may concern one query only, while work still runs that uses memory that the caller will
+ * free. So the stream is queried again: only a second error means that the context is broken and
+ * nothing runs. */
 weft_status gpu_wait_stream(struct gpu *gpu, CUstream stream, const char *what)
 {
-    enum { QUERIES_PER_CHECK = 32 }; /* each takes the driver about half a microsecond */
+    enum { QUERIES_PER_CHECK = 32 }; /* each query takes about 0.5 us */
     struct gpu_wait wait = {0};
     CUresult failed = CUDA_SUCCESS;
     weft_status status = WEFT_OK;
@@ -80,12 +81,12 @@ weft_status stream_await_answer(struct gpu *gpu, struct gpu_stream *internal)
     struct gpu_wait wait = {0};
     weft_status status = WEFT_OK;
     for (unsigned polls = 1; !status; polls++) {
-        /* Acquire: pairs with the release store of the kernel behind its result. */
+        /* Acquire: pairs with the kernel's release store after its result. */
         if (__atomic_load_n(&internal->answer->number, __ATOMIC_ACQUIRE) == internal->sequence)
             return WEFT_OK;
         if (polls % POLLS_PER_CHECK)
             continue;
-        /* A kernel that failed never answers. */
+        /* A failed kernel never answers, so the stream is queried. */
         CUresult result = gpu->cuda.StreamQuery(internal->stream);
         if (result && result != CUDA_ERROR_NOT_READY)
             return cuda_fail(&gpu->cuda, result, "a kernel on GPU %d", gpu->device.ordinal);

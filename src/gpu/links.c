@@ -9,12 +9,12 @@
 
 enum { LINKS_OF_A_GPU = 36, PEER_IS_SWITCH = 2 };
 
-/* Links that lead from one GPU to each other, and into switches. */
+/* Number of links from one GPU to each other GPU and into switches. */
 struct counted {
     int to[GPU_LINKS_MOST], to_switch;
 };
 
-/* As the driver names it: "0000:0d:00.0". */
+/* Parses the driver's name of the device: "0000:0d:00.0". */
 static bool read_pci_address(const struct cuda *cuda, CUdevice device, struct nvml_pci *pci)
 {
     char text[32];
@@ -35,7 +35,8 @@ static bool is_nvlink(const struct cuda *cuda, CUdevice a, CUdevice b)
            value;
 }
 
-/* What the driver alone tells. True: there is NVLink, of which NVML would tell more. */
+/* Reads what the driver reports. Returns true when there is NVLink, whose topology only NVML
+ * knows. */
 static bool read_access(const struct cuda *cuda, struct gpu_links *links, const CUdevice *devices)
 {
     bool any = false;
@@ -83,7 +84,8 @@ static void count_link(const struct nvml *nvml, nvml_device device, unsigned lin
         counted->to[i] += is_same_pci(&peer, &pcis[i]);
 }
 
-/* Where one end's links into a switch would serve, or the links between the two are counted. */
+/* Replaces NVLink of unknown topology by the number of links between the two GPUs, or by links into
+ * a switch. */
 static void refine_joins(struct gpu_links *links, int from, const struct counted *counted)
 {
     for (int to = 0; to < links->n; to++) {

@@ -17,7 +17,7 @@
 enum {
     MAP_AUTO_CHOICE,
     MAP_NONE_CHOICE = 4
-}; /* of WEFT_MAP; between them the ways in their order */
+}; /* values of WEFT_MAP; the backends are between them, in their order */
 
 /* ---------------------------------------------------------------------------------- addresses */
 
@@ -39,7 +39,7 @@ bool gpu_map_locate(const struct gpu *gpu, const void *address, int *slot, size_
         return false;
     *slot = gpu->boot->local_pe;
     *offset = at - (size_t)*slot * gpu->heap.size;
-    if (*offset < gpu->heap.size) /* the own one, as a rule: without a division */
+    if (*offset < gpu->heap.size) /* usually the own window: avoids a division */
         return true;
     *slot = (int)(at / gpu->heap.size);
     *offset = at % gpu->heap.size;
@@ -67,7 +67,7 @@ static void mark_granules(struct gpu_map_window *window, const struct gpu_map *m
                           size_t bytes, unsigned char ready)
 {
     size_t end = (offset + bytes - 1) >> map->shift;
-    /* Release: pairs with the look of whoever uses the mapping. */
+    /* Release: pairs with the acquire in gpu_map_at(). */
     for (size_t granule = offset >> map->shift; granule <= end; granule++)
         atomic_store_explicit(&window->ready[granule], ready, memory_order_release);
 }
@@ -81,7 +81,8 @@ weft_status map_range_or_trim(struct gpu_map *map, struct map_memory *memory, si
     return status;
 }
 
-/* The part of one pane that lies in one allocation and holds `offset`. The lock is held. */
+/* Maps the part of one BAR window that lies in one allocation and holds `offset`. The caller holds
+ * the lock. */
 static weft_status map_bar_window(struct gpu_map *map, int slot, size_t offset, size_t *end)
 {
     struct gpu_map_window *window = &map->windows[slot];
@@ -101,7 +102,7 @@ static weft_status map_bar_window(struct gpu_map *map, int slot, size_t offset, 
     weft_status status = map_range_or_trim(map, memory, start - memory->offset, stop - start,
                                            window->base + start, piece);
     if (status == WEFT_ERR_NO_MEMORY && !atomic_load(&window->tested)) {
-        /* For the test, and for settling, the least will do. */
+        /* One granule is enough for the test and for flushes. */
         start = offset >> map->shift << map->shift;
         stop = start + ((size_t)1 << map->shift);
         status = map_range_or_trim(map, memory, start - memory->offset, stop - start,
@@ -138,7 +139,7 @@ static weft_status prepare_window(struct gpu_map *map, int slot)
     size_t bytes = map->gpu->heap.size;
     if (window->base)
         return WEFT_OK;
-    /* All allocations are multiples of it, and so is where they lie. */
+    /* Sizes and offsets of all allocations are multiples of the granularity. */
     map->shift = (unsigned)__builtin_ctzll(map->gpu->heap.granularity);
     window->ready = calloc((bytes >> map->shift) + 1, sizeof *window->ready);
     window->base = window->ready ? map_reserve(bytes) : NULL;
@@ -147,7 +148,7 @@ static weft_status prepare_window(struct gpu_map *map, int slot)
                                     "no %zu MiB of the CPU's addresses for a window", bytes >> 20);
 }
 
-/* Maps the library's own part of the window and sees what arrives. */
+/* Maps the test areas of the window and tests whether stored data arrives. */
 static weft_status try_window(struct gpu_map *map, int slot)
 {
     weft_status status = prepare_window(map, slot);
@@ -166,7 +167,7 @@ static void refuse_window(struct gpu_map *map, int slot)
              map->gpu->boot->local_pes[slot], window->why);
 }
 
-/* A range that cannot be mapped is no reason to give up the window: BAR1 may be full. */
+/* A range that cannot be mapped does not refuse the window: BAR1 may be full. */
 bool gpu_map_extend(struct gpu_map *map, int slot, size_t offset, size_t bytes)
 {
     struct gpu_map_window *window = &map->windows[slot];
@@ -201,7 +202,7 @@ bool gpu_peek(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value)
     return gpu_map_load(gpu->heap.map, slot, offset, value, width);
 }
 
-/* ------------------------------------------------------------------------- what the heap tells */
+/* ----------------------------------------------------------------------- memory of the heap */
 
 static void import_memory(struct gpu_map *map, struct map_memory *memory, int fd)
 {
@@ -218,7 +219,7 @@ static void close_pending_fd(struct map_memory *memory)
     memory->pending_fd = -1;
 }
 
-/* What came before the way was chosen: by no other way is anything taken. */
+/* Imports the memory whose descriptors arrived before the backend was chosen. */
 static void import_pending(struct gpu_map *map)
 {
     for (struct map_memory *memory = map->memories; memory; memory = memory->next) {
@@ -245,7 +246,7 @@ void gpu_map_add_memory(struct gpu_map *map, int slot, const struct gpu_chunk *c
                                   .dmabuf = -1,
                                   .pending_fd = -1};
     pthread_mutex_lock(&map->lock);
-    if (fd >= 0 && !map->started) /* the first chunks come before the way is chosen */
+    if (fd >= 0 && !map->started) /* the first chunks arrive before the backend is chosen */
         memory->pending_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     else if (fd >= 0)
         import_memory(map, memory, fd);
@@ -301,7 +302,7 @@ void gpu_map_remove_memory(struct gpu_map *map, int slot, const struct gpu_chunk
     pthread_mutex_unlock(&map->lock);
 }
 
-/* ------------------------------------------------------------------------------ choosing a way */
+/* -------------------------------------------------------------------------- choice of a backend */
 
 static void record_refusal(struct gpu_map *map, const struct map_backend *backend)
 {
@@ -310,7 +311,7 @@ static void record_refusal(struct gpu_map *map, const struct map_backend *backen
              base_last_error());
 }
 
-/* What a way that failed its test has left. */
+/* Removes what a backend that failed its test has mapped. */
 static void undo_backend(struct gpu_map *map)
 {
     for (struct map_memory *memory = map->memories; memory; memory = memory->next)

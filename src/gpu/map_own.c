@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program's own in the CPU's addresses. The driver takes longer to hand out such
- * memory than to map it, and longer to take a mapping down than to make one: so that mappings are
- * kept for the next one who asks, as many as are good for it. What they are of is asked of the
- * driver each time, so that none is taken for other memory at the same address. See map.h. */
+/* CPU mappings of memory of the program. The driver takes longer to export such memory than to map
+ * it, and longer to remove a mapping than to create one. So a limited number of mappings is kept
+ * for the next caller. Each call queries the driver for the identity of the memory, so that a kept
+ * mapping is not used for other memory at the same address. See map.h. */
 #include "gpu/gpu.h"
 #include "gpu/map_way.h"
 
@@ -14,20 +14,21 @@
 #include <sys/mman.h>
 
 enum {
-    PAGE = 65536,           /* of gdrdrv, and of GPUs */
-    IDLE_LEAST = 64 << 20,  /* bytes kept where the size of BAR1 is not known */
-    IDLE_LARGEST = 1 << 30, /* ... and of the largest */
-    IDLE_SHARE = 8,         /* of BAR1, which other processes need as well */
-    IDLE_COUNT = 64,        /* mappings kept */
+    PAGE = 65536,           /* page size of gdrdrv and of GPUs, bytes */
+    IDLE_LEAST = 64 << 20,  /* bytes kept when the size of BAR1 is not known */
+    IDLE_LARGEST = 1 << 30, /* bytes kept at most */
+    /* the kept mappings get 1/8 of BAR1, which other processes need as well */
+    IDLE_SHARE = 8,
+    IDLE_COUNT = 64, /* mappings kept at most */
 };
 
-/* -------------------------------------------------------------- what the driver knows of memory */
+/* ------------------------------------------------------------------------ identity of memory */
 
-/* An allocation, and by what it is known again. */
+/* An allocation and its identity. */
 struct range {
     CUdeviceptr start;
     size_t bytes;
-    CUmemGenericAllocationHandle handle; /* retained; 0: not of cuMemCreate() */
+    CUmemGenericAllocationHandle handle; /* retained; 0: not memory of cuMemCreate() */
     unsigned long long number;
 };
 
@@ -55,14 +56,14 @@ static weft_status query_range(struct gpu *gpu, const void *address, struct rang
     return result ? cuda_fail(cuda, result, "cuPointerGetAttribute of %p", address) : WEFT_OK;
 }
 
-/* The handle is held, so that its number is not another allocation's now. */
+/* Handles are held while mapped, so equal handles mean the same allocation. */
 static bool matches_range(const struct map_memory *memory, const struct range *range)
 {
     return !memory->stale && memory->start == range->start && memory->number == range->number &&
            memory->handle == range->handle;
 }
 
-/* ---------------------------------------------------------------------------------- taking down */
+/* ------------------------------------------------------------------------------------ unmapping */
 
 static void drop_user_memory(struct gpu_map *map, struct map_memory *memory)
 {
@@ -76,7 +77,7 @@ static void drop_user_memory(struct gpu_map *map, struct map_memory *memory)
     free(memory);
 }
 
-/* One that is not, or no more, counted among the idle. */
+/* Unmaps a piece that is not counted as idle. */
 static void drop_piece(struct gpu_map *map, struct map_piece *piece)
 {
     struct map_memory *memory = piece->memory;
@@ -124,7 +125,7 @@ static void drop_idle_of(struct gpu_map *map, struct map_memory *memory)
 {
     struct map_piece *next;
     for (struct map_piece *piece = memory->pieces; piece; piece = next) {
-        next = piece->next; /* NULL: the memory may go with it */
+        next = piece->next; /* read before drop_idle(), which may free the memory */
         if (!piece->users)
             drop_idle(map, piece);
     }
@@ -149,7 +150,8 @@ void gpu_map_own_forget(struct gpu_map *map, const void *address, size_t bytes)
 
 /* -------------------------------------------------------------------------------------- mapping */
 
-/* Of BAR1, the second region of the device. */
+/* Reads the size of BAR1, the second region of the device, and returns the bytes of mappings to
+ * keep. */
 static size_t read_idle_limit(const char *bus_id)
 {
     char name[96], line[128];
@@ -174,7 +176,7 @@ static struct map_memory *find_known_memory(const struct gpu_map *map, const str
     return memory;
 }
 
-/* Takes over the handle of the range. */
+/* Takes ownership of the range's handle. */
 static struct map_memory *add_memory(struct gpu_map *map, struct range *range)
 {
     struct map_memory *memory = calloc(1, sizeof *memory);
@@ -205,9 +207,9 @@ static struct map_piece *find_covering_piece(struct map_memory *memory, size_t o
     return piece;
 }
 
-/* Whether the CPU loads there what the GPU reads. It tells another place of memory from the right
- * one where they differ; a kernel that writes there may make them differ as well, and so it is
- * asked more than once. */
+/* Compares what the CPU loads from the mapping with what the GPU reads, to detect a mapping of
+ * other memory. A kernel that writes there may also cause a difference, so the comparison is
+ * repeated. */
 static weft_status compare_mapping(struct gpu_map *map, const char *mapped, const void *address,
                                    size_t bytes)
 {
@@ -260,12 +262,12 @@ static weft_status map_piece(struct gpu_map *map, struct map_memory *memory, siz
     return WEFT_OK;
 }
 
-/* A new one of [offset, offset + whole) of the memory, whose `bytes` at `address` are wanted. */
+/* Maps [offset, offset + whole) of the memory, whose `bytes` at `address` the caller needs. */
 static weft_status map_and_compare(struct gpu_map *map, struct map_memory *memory, size_t offset,
                                    size_t whole, const char *address, size_t bytes,
                                    struct map_piece **piece)
 {
-    memory->busy = true; /* room may be made at the cost of its other mappings */
+    memory->busy = true; /* its idle mappings may be removed to make room */
     weft_status status = map_piece(map, memory, offset, whole, piece);
     memory->busy = false;
     if (status) {
@@ -283,7 +285,7 @@ static weft_status map_and_compare(struct gpu_map *map, struct map_memory *memor
     return status;
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static weft_status find_or_map(struct gpu_map *map, struct range *range, const char *address,
                                size_t bytes, struct map_piece **piece)
 {

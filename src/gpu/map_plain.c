@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of cudaMalloc() by the driver's resource interface. CUDA exports no such memory, but the
- * handle by which it shares it between processes (cuIpcGetMemHandle) has in it what the driver
- * calls it. Where in it nobody has promised: so it is tried on memory of the library's own, and
- * nothing is stored before what the GPU wrote there was found. */
+/* Maps memory of cudaMalloc() through the driver's resource interface. CUDA exports no such memory,
+ * but the handle for sharing it between processes (cuIpcGetMemHandle) contains the driver's object
+ * number. The position of that number in the handle is not documented. So it is first tested on
+ * memory of the library, and nothing is stored through a mapping before data that the GPU wrote was
+ * found there. */
 #include "gpu/gpu.h"
 #include "gpu/map_way.h"
 
@@ -15,7 +16,7 @@
 
 enum { PAGE = 65536, TEST_BYTES = 4096 };
 
-/* 32-bit words of the handle (seen in driver 580). */
+/* Positions of 32-bit words in the handle (as in driver 580). */
 enum { WORD_OFFSET = 7, WORD_CLIENT = 12, WORD_OBJECT = 13, WORDS = 16 };
 
 static weft_status duplicate_object(struct gpu_map *map, struct map_memory *memory)
@@ -82,8 +83,8 @@ static weft_status test_allocation(struct gpu_map *map, CUdeviceptr at)
     return status;
 }
 
-/* Two that are small, so that one of them does not begin where the driver's object does.
- * WEFT_ERR_SYSTEM: there is no memory to try it with, which says nothing. */
+/* Tests two small allocations, so that one of them does not begin where the driver's object begins.
+ * WEFT_ERR_SYSTEM: no memory for the test, which decides nothing. */
 static weft_status test_handle_layout(struct gpu_map *map)
 {
     const struct cuda *cuda = &map->gpu->cuda;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the GPU's BAR1 has no room to map all that is used: a few small windows that go where they
- * are needed, under a lock, so that none is moved while another thread copies through it. See
- * map.h. */
+/* Sliding BAR windows, for GPUs whose BAR1 cannot map all memory that is used: a few small windows
+ * that are mapped where they are needed, under a lock, so that none is moved while another thread
+ * copies through it. See map.h. */
 #include "gpu/gpu.h"
 #include "gpu/map_way.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* NULL: none is there. */
+/* Returns the window that is mapped there; NULL: none. */
 static struct gpu_sliding_window *find_window(struct gpu_map *map, int slot, size_t start)
 {
     for (int i = 0; i < GPU_SLIDING_WINDOWS; i++) {
@@ -22,7 +22,7 @@ static struct gpu_sliding_window *find_window(struct gpu_map *map, int slot, siz
     return NULL;
 }
 
-/* The one that has been used least lately. */
+/* Returns the least recently used window. */
 static struct gpu_sliding_window *find_oldest_window(struct gpu_map *map)
 {
     struct gpu_sliding_window *oldest = &map->sliding[0];
@@ -42,7 +42,7 @@ static void unmap_window(struct gpu_map *map, struct gpu_sliding_window *window)
     window->used = 0;
 }
 
-/* Also what it leaves may be needed for the next one. */
+/* Unmaps all windows, since BAR1 may need all their room for the next mapping. */
 static void unmap_all_windows(struct gpu_map *map)
 {
     for (int i = 0; i < GPU_SLIDING_WINDOWS; i++)
@@ -92,7 +92,7 @@ static bool copy_granule(struct gpu_map *map, int slot, size_t offset, char *hos
     window->used = ++map->uses;
     if (in) {
         wc_store(window->at + (offset - start), host, bytes);
-        wc_flush(window->at); /* it may be gone before quiet asks */
+        wc_flush(window->at); /* the window may have moved before the caller's quiet */
     } else {
         wc_load(host, window->at + (offset - start), bytes);
     }

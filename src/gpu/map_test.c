@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a mapping is what it is said to be, seen by the copy engine at the other end of it, and
- * up to which sizes it is the quicker way. See map.h, map_way.h. */
+/* Tests whether a mapping shows the memory that it should, with the copy engine at the other end,
+ * and measures up to which sizes the CPU is faster. See map.h and map_way.h. */
 #include "gpu/gpu.h"
 #include "gpu/map_way.h"
 
@@ -17,7 +17,7 @@
 
 enum { TAG_WORDS = 8 };
 
-/* Never the same twice, so that what an earlier test left is not taken for an answer. */
+/* Never the same data twice, so that data of an earlier test is not taken for a result. */
 static void fill_random(unsigned char *data, size_t bytes)
 {
     static _Atomic uint64_t turn;
@@ -62,8 +62,8 @@ weft_status map_test_load(struct gpu *gpu, const char *mapped, CUdeviceptr devic
     return compare_bytes("written by the GPU and loaded by the CPU", came, sent, bytes);
 }
 
-/* `bytes` at `lead` of the test area: in by the CPU and out by the copy engine, and the other
- * way. */
+/* Tests `bytes` at `lead` of the test area: in by the CPU and out by the copy engine, and vice
+ * versa. */
 static weft_status try_size(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t lead,
                             size_t bytes)
 {
@@ -71,7 +71,7 @@ static weft_status try_size(struct gpu *gpu, char *mapped, CUdeviceptr device, s
     return status ? status : map_test_load(gpu, mapped + lead, device + lead, bytes);
 }
 
-/* What local PE `owner` leaves in its memory for PE `reader`. */
+/* Makes the tag that local PE `owner` writes into its memory for PE `reader`. */
 static void make_tag(const struct gpu *gpu, int owner, int reader, uint64_t tag[TAG_WORDS])
 {
     uint64_t state = gpu->heap.windows[owner].gpu.job_tag + (uint64_t)reader * 0x9e3779b97f4a7c15u;
@@ -98,8 +98,9 @@ CUresult gpu_map_write_tags(struct gpu *gpu, CUstream stream)
     return result;
 }
 
-/* Memory that no GPU of this PE reaches: what its owner has left there is found, and what is stored
- * is there. That stores arrive was seen by the same way in this PE's own memory. */
+/* Tests memory that no GPU of this PE reaches: the owner's tag is found there, and stored data can
+ * be loaded again. That stores reach GPU memory was tested with the same backend in this PE's own
+ * memory. */
 static weft_status test_by_tag(struct gpu_map *map, int slot)
 {
     uint64_t wanted[TAG_WORDS], found[TAG_WORDS];
@@ -138,7 +139,7 @@ weft_status map_test(struct gpu_map *map, int slot)
 
 /* ----------------------------------------------------------------------------- up to which size */
 
-enum { PROVE_ALWAYS_CHOICE = 0 }; /* of WEFT_PROVE */
+enum { PROVE_ALWAYS_CHOICE = 0 }; /* value of WEFT_PROVE */
 enum { SMALLEST = 512, LARGEST = GPU_MAP_MOST, TRIES = 11, WARM_BYTES = 64 << 10, WARM_TRIES = 40 };
 
 struct trial {
@@ -169,7 +170,7 @@ static void load_engine(struct trial *t)
     gpu_copy(t->gpu, 0, t->host, t->device, t->bytes, GPU_DONE);
 }
 
-/* The least of some tries: what disturbs makes them longer, never shorter. */
+/* Returns the shortest time of several tries: disturbances make a try longer, never shorter. */
 static uint64_t shortest_trial_ns(void (*copy)(struct trial *), struct trial *trial)
 {
     uint64_t least = UINT64_MAX;
@@ -182,15 +183,15 @@ static uint64_t shortest_trial_ns(void (*copy)(struct trial *), struct trial *tr
     return least;
 }
 
-/* The last size before the first at which the copy engine is quicker: the CPU's time grows with the
- * size, the engine's hardly does. */
+/* Returns the largest size before the first size at which the copy engine is faster: the CPU's time
+ * grows with the size, the engine's hardly does. */
 static size_t find_crossover(void (*by_cpu)(struct trial *), void (*by_engine)(struct trial *),
                              struct trial *trial)
 {
     size_t last = 0;
     trial->bytes = WARM_BYTES;
     for (int i = 0; i < WARM_TRIES;
-         i++) /* the first copies of a process, and of an idle GPU, take several times as long */
+         i++) /* the first copies of a process and of an idle GPU take several times as long */
         by_engine(trial);
     for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes *= 2) {
         trial->bytes = bytes;
@@ -290,7 +291,7 @@ static weft_status measure_now(struct gpu_map *map)
         free(plain);
         return status;
     }
-    memset(plain, 1, LARGEST); /* pages that are there */
+    memset(plain, 1, LARGEST); /* touches the pages */
     if (gpu->cuda.MemHostAlloc(&pinned, LARGEST, CU_MEMHOSTALLOC_PORTABLE))
         pinned = NULL;
     status = measure_with(map, plain, pinned);
@@ -301,13 +302,13 @@ static weft_status measure_now(struct gpu_map *map)
     return status;
 }
 
-/* Where it cannot be measured, these hold on an H200 over PCIe 5. */
+/* Limits where no measurement is possible, as measured on an H200 over PCIe 5. */
 static const struct gpu_map_limits default_limits = {.store_plain = 64 << 10,
                                                      .store_pinned = 64 << 10,
                                                      .load_plain = 4 << 10,
                                                      .load_pinned = 4 << 10};
 
-/* Once for each start of the machine, unless WEFT_PROVE wants nothing of earlier jobs believed. */
+/* Measures once after each boot, unless WEFT_PROVE=always asks for new measurements. */
 static void find_map_limits(struct gpu_map *map)
 {
     const struct gpu *gpu = map->gpu;
@@ -336,14 +337,14 @@ const struct gpu_map_limits *gpu_map_limits(struct gpu_map *map)
     pthread_mutex_lock(&map->measuring);
     if (!atomic_load_explicit(&map->measured, memory_order_relaxed)) {
         find_map_limits(map);
-        /* Release: pairs with the look above. */
+        /* Release: pairs with the acquire above. */
         atomic_store_explicit(&map->measured, true, memory_order_release);
     }
     pthread_mutex_unlock(&map->measuring);
     return &map->limits;
 }
 
-/* The driver is asked what the memory is only where that decides. */
+/* Queries the driver for the kind of host memory only where the kind decides. */
 bool gpu_map_is_faster_by_size(struct gpu_map *map, const void *host, size_t bytes, bool in)
 {
     const struct gpu_map_limits *limits = gpu_map_limits(map);

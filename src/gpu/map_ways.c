@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways by which GPU memory gets into the CPU's address space. See map_way.h. */
+/* Backends that map GPU memory into the CPU's address space. See map_way.h. */
 #include "driver/gdrapi.h"
 #include "gpu/gpu.h"
 #include "gpu/map_way.h"
@@ -14,7 +14,7 @@
 
 /* ------------------------------------------------------------------------------------- dma-buf */
 
-/* Below, the driver refuses, and each refusal is a line in the kernel's log. Source: release notes
+/* Older drivers refuse, and each refusal writes a line to the kernel's log. Source: release notes
  * of driver 610, which comes with CUDA 13.3. */
 enum { DMABUF_MMAP_SINCE = 13030 };
 
@@ -83,7 +83,7 @@ static weft_status rm_import_peer(struct gpu_map *map, struct map_memory *memory
     return status ? status : rm_import(map->rm, memory->bus_id, fd, &memory->rm);
 }
 
-/* Own memory is exported when it is first mapped. */
+/* Exports own memory and imports it here, when it is first mapped. */
 static weft_status rm_import_own(struct gpu_map *map, struct map_memory *memory)
 {
     const struct cuda *cuda = &map->gpu->cuda;
@@ -163,7 +163,7 @@ static weft_status gdr_ready(struct gpu_map *map)
     return WEFT_OK;
 }
 
-/* The library maps where it likes; the mapping is moved to where it is wanted, as a whole. */
+/* gdrapi maps at an address of its own choice; mremap() then moves the whole mapping to `at`. */
 static weft_status gdr_backend_map(struct gpu_map *map, struct map_memory *memory, size_t offset,
                                    size_t bytes, char *at, struct map_piece *piece)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks on a lane: behind what was put there, for those who want to know of its end without waiting
- * for it. See gpu.h. Events, or, behind stores, words of pinned memory that the GPU writes and the
- * host reads without a call of the driver. What has passed is used again. */
+/* Completion events of an internal stream: a caller queries whether the operations before the event
+ * are complete, without waiting. See gpu.h. An event is a CUDA event or, after stores, a word of
+ * pinned memory that the GPU writes and the host reads without a driver call. Completed events are
+ * reused. */
 #include "gpu/lane.h"
 
 #include "base/status.h"
@@ -14,12 +15,13 @@ enum { EVENTS_AT_ONCE = 16, POLLS_PER_QUERY = 500 };
 
 struct gpu_event {
     CUevent cuda_event;
-    uint64_t *word;     /* NULL: it is an event */
-    CUdeviceptr device; /* where the GPU finds the word */
-    uint64_t number;    /* what the word shows when this mark has passed */
+    uint64_t *word;     /* NULL: a CUDA event */
+    CUdeviceptr device; /* device address of the word */
+    uint64_t number;    /* value of the word when this event is complete */
     unsigned polls;
     struct gpu_stream *internal;
-    uint64_t covers; /* operations of the lane */
+    /* number of operations of the internal stream that are complete with this event */
+    uint64_t covers;
     struct gpu_event *next;
 };
 
@@ -68,7 +70,7 @@ static weft_status take_event(struct gpu *gpu, struct gpu_event **event)
     while (!(*event = pop_cuda_event(gpu)) && !status)
         for (int i = 0; i < EVENTS_AT_ONCE && !status; i++)
             status = create_event(gpu);
-    return *event ? WEFT_OK : status; /* fewer than that do as well */
+    return *event ? WEFT_OK : status; /* fewer than EVENTS_AT_ONCE are enough */
 }
 
 weft_status gpu_event_record(struct gpu *gpu, unsigned stream_index, struct gpu_event **event)
@@ -94,7 +96,7 @@ weft_status gpu_event_record(struct gpu *gpu, unsigned stream_index, struct gpu_
 
 /* ---------------------------------------------------------------------------------- words */
 
-/* Best effort: without one the caller does without. */
+/* Best effort: without words, callers use CUDA events. */
 static void create_event_words(struct gpu *gpu)
 {
     pthread_mutex_lock(&gpu->events_lock);
@@ -125,7 +127,7 @@ int gpu_words_of(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word
     return n;
 }
 
-/* With a barrier in front: version 2 of the interface refuses stores without one. */
+/* With a memory barrier before the store: version 2 of the interface refuses stores without one. */
 static CUstreamBatchMemOpParams write_value_params(CUdeviceptr at, uint64_t value, unsigned width)
 {
     CUstreamBatchMemOpParams params = {
@@ -162,7 +164,7 @@ weft_status gpu_store_recorded(struct gpu *gpu, unsigned stream_index, const str
         list[i] = write_value_params(words[i].at, words[i].value, words[i].width);
     event->number++;
     list[n] = write_value_params(event->device, event->number, 8);
-    /* Of other threads' operations those that are there now are in front of these stores. */
+    /* Operations of other threads that are queued now come before these stores. */
     event->covers = atomic_load_explicit(&internal->queued, memory_order_acquire) + 1;
     CUstream stream = stream_begin(internal);
     CUresult refused = gpu->cuda.StreamBatchMemOp(stream, (unsigned)n + 1, list, 0);
@@ -177,11 +179,11 @@ weft_status gpu_store_recorded(struct gpu *gpu, unsigned stream_index, const str
     return WEFT_OK;
 }
 
-/* A GPU that has failed writes no more words: the stream tells. */
+/* A failed GPU writes no words, so the stream is queried from time to time. */
 static weft_status query_event_word(struct gpu *gpu, struct gpu_event **event)
 {
     CUresult result = CUDA_ERROR_NOT_READY;
-    /* Acquire: pairs with the GPU's store behind a barrier; what was stored before is visible. */
+    /* Acquire: pairs with the GPU's store after a barrier; earlier stores are visible. */
     bool passed = __atomic_load_n((*event)->word, __ATOMIC_ACQUIRE) >= (*event)->number;
     if (!passed && ++(*event)->polls % POLLS_PER_QUERY == 0) {
         weft_status status = gpu_enter(&gpu->device);
@@ -223,7 +225,8 @@ void gpu_event_release(struct gpu *gpu, struct gpu_event **event)
 {
     struct gpu_event *dropped = *event;
     *event = NULL;
-    /* A word that is still to be written must not be anybody else's by then. */
+    /* The GPU will still write this word, so it is not reused; pinned memory is freed at the
+     * end. */
     if (dropped && dropped->word &&
         __atomic_load_n(dropped->word, __ATOMIC_ACQUIRE) < dropped->number)
         free(dropped);

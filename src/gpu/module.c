@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading and launching the library's own kernels. See module.h. */
+/* Loads and launches the library's kernels. See module.h. */
 #include "gpu/module.h"
 
 #include "base/clock.h"
@@ -12,9 +12,9 @@ static const char *const kernel_names[GPU_KERNEL_COUNT] = {
 #undef GPU_KERNEL_NAME
 };
 
-/* By as many threads as the machine has CPUs, which took 2.6 s for the kernels of collectives where
- * one took 11.9 (H100, 16 CPUs); drivers that do not know the option say that a value is
- * invalid. */
+/* Compiles with as many threads as the machine has CPUs: 2.6 s for the kernels of collectives where
+ * one thread took 11.9 s (H100, 16 CPUs). Drivers that do not know the option return
+ * CUDA_ERROR_INVALID_VALUE. */
 static CUresult compile_ptx(const struct cuda *cuda, const char *ptx, CUmodule *module)
 {
     int options[] = {CU_JIT_SPLIT_COMPILE};

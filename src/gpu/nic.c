@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a NIC needs of this PE's GPU memory: where physical allocations lie, dma-bufs of them, and
- * when what it has written is visible to kernels. See gpu.h. Knows nothing of NICs themselves. */
+/* What a NIC needs of this PE's GPU memory: the position of physical allocations, dma-bufs of them,
+ * and when data that it wrote is visible to kernels. See gpu.h. This file knows nothing of NICs
+ * themselves. */
 #include "gpu/gpu.h"
 
 #include "base/status.h"

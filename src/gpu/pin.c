@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory of the job made accessible to the GPU. The host heap is pinned as far as it has been
- * handed out, in steps that double: pinning all of its reservation would take the memory that the
- * reservation does not. */
+/* Pins host memory of the job so that the GPU can access it. The host heap is pinned as far as it
+ * has been allocated, in steps that double: pinning the whole reservation would take memory that
+ * the reservation itself does not take. */
 #include "gpu/gpu.h"
 
 #include "base/log.h"
@@ -15,7 +15,7 @@ static CUresult pin_block(struct gpu *gpu, char *address, size_t bytes)
 {
     CUresult result = gpu->cuda.MemHostRegister(
         address, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    /* PEs that are threads share mappings: another one was first, and will undo it. */
+    /* PEs that are threads share mappings: another PE pinned it first and will unpin it. */
     if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
         return CUDA_SUCCESS;
     if (!result)
@@ -102,7 +102,7 @@ weft_status gpu_pin_range(struct gpu *gpu, void *address, size_t bytes)
     if (status)
         gpu->cuda.MemHostUnregister(address);
     gpu_leave(&gpu->device);
-    /* PEs that are threads share mappings: another one was first, and will undo it. */
+    /* PEs that are threads share mappings: another PE pinned it first and will unpin it. */
     return result && result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
                ? cuda_fail(&gpu->cuda, result, "cuMemHostRegister of %zu KiB", bytes >> 10)
                : status;
@@ -119,9 +119,9 @@ weft_status gpu_device_pointer(struct gpu *gpu, void *address, CUdeviceptr *poin
                   : WEFT_OK;
 }
 
-/* That of an adapter which a GPU carries out is in memory of a GPU. The driver takes registers of
- * devices only with a flag of its own, which it refuses for plain memory: so they are told
- * apart. */
+/* The register of a stand-in NIC whose engine runs on a GPU lies in GPU memory. The driver accepts
+ * device registers only with CU_MEMHOSTREGISTER_IOMEMORY, which it refuses for plain memory; that
+ * tells the two apart. */
 weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *pointer,
                              enum gpu_register_kind *kind)
 {
@@ -143,7 +143,7 @@ weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdev
     }
     if (!result)
         status = record_range(gpu, address);
-    /* Queues may share a register. */
+    /* Queues may share a register, so it may already be registered. */
     if (!result || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
         result = gpu->cuda.MemHostGetDevicePointer(pointer, address, 0);
     gpu_leave(&gpu->device);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kind of memory an address is. See gpu.h. */
+/* Determines the kind of memory at an address. See gpu.h. */
 #include "gpu/gpu.h"
 
 #include <link.h>
@@ -31,13 +31,13 @@ enum gpu_place gpu_place_of(struct gpu *gpu, const void *pointer)
     if (gpu->registrations && find_registration(gpu, address, &place))
         return place;
     unsigned type = 0;
-    /* The driver refuses an address that it does not know. */
+    /* The driver refuses an address that is unknown to it. */
     if (gpu->cuda.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address))
         return GPU_PLACE_PLAIN;
     return type == CU_MEMORYTYPE_DEVICE ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
 }
 
-/* -------------------------------------------------------------------- without the driver's word */
+/* --------------------------------------------------------------------- without a driver query */
 
 static int find_first_object(struct dl_phdr_info *info, size_t bytes, void *start)
 {
@@ -48,10 +48,11 @@ static int find_first_object(struct dl_phdr_info *info, size_t bytes, void *star
         *(uintptr_t *)start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
         break;
     }
-    return 1; /* the first one is the program itself */
+    return 1; /* the first object is the program itself */
 }
 
-/* The program and the heap that grows behind it (brk): nobody maps anything between. */
+/* Returns whether the address lies in the program or in the brk heap behind it; nothing else is
+ * mapped between them. */
 static bool is_in_program(uintptr_t address)
 {
     static _Atomic uintptr_t start;
@@ -63,8 +64,8 @@ static bool is_in_program(uintptr_t address)
     return from && address >= from && address < (uintptr_t)sbrk(0);
 }
 
-/* The part of this thread's stack that is in use. Lanes of the stand-in of a GPU run on stacks of
- * their own. */
+/* Returns whether the address lies in the used part of this thread's stack. Lanes of the stand-in
+ * GPU run on stacks of their own. */
 static bool is_on_stack(uintptr_t address)
 {
     static _Thread_local uintptr_t lowest, end;
@@ -90,7 +91,7 @@ enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *pointer)
     uintptr_t address = (uintptr_t)pointer;
     const struct gpu_pins *pins = &gpu->pins;
     if (address - (uintptr_t)pins->slots < pins->stride * (size_t)pins->slot_count)
-        return GPU_PLACE_PINNED; /* the host heap, whether all of it is or not */
+        return GPU_PLACE_PINNED; /* the host heap, even if this part is not pinned yet */
     if (is_on_stack(address) || is_in_program(address))
         return GPU_PLACE_PLAIN;
     return gpu_place_of(gpu, pointer);

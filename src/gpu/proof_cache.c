@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See proof_cache.h. The file: a first line with the boot id, then a line per pair. A file of an
- * earlier boot counts as empty and is begun anew. */
+/* See proof_cache.h. The first line of the file is the boot id; each further line is a pair. A file
+ * of an earlier boot counts as empty and is rewritten. */
 #include "gpu/proof_cache.h"
 
 #include "base/log.h"
@@ -76,7 +76,7 @@ static void format_pair_line(const CUuuid *a, const CUuuid *b, int driver_versio
     snprintf(line + used, LINE_BYTES - used, "%d", driver_version);
 }
 
-/* Only what this user alone can have written. */
+/* Opens a file that only this user can have written. */
 static FILE *open_own(const char *path, int flags)
 {
     int fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -94,7 +94,7 @@ static FILE *open_own(const char *path, int flags)
     return file;
 }
 
-/* Whether the file is of this boot; then *found says whether it has the line. */
+/* Returns whether the file is of this boot; *found: it contains the line. */
 static bool scan_lines(FILE *file, const char *line, bool *found)
 {
     char boot_id[BOOT_ID_BYTES], text[LINE_BYTES];
@@ -124,7 +124,7 @@ bool proof_cache_knows(const CUuuid *a, const CUuuid *b, int driver_version)
     return current && found;
 }
 
-/* Adds the line unless it is there. */
+/* Adds the line unless the file contains it. */
 static void add_line(const char *name, const char *line)
 {
     char path[600], boot_id[BOOT_ID_BYTES];
@@ -132,7 +132,7 @@ static void add_line(const char *name, const char *line)
     FILE *file = find_file(name, path, sizeof path) ? open_own(path, O_RDWR | O_CREAT) : NULL;
     if (!file)
         return;
-    /* Several PEs of a job add at once. */
+    /* Several PEs of a job may add lines at the same time. */
     if (flock(fileno(file), LOCK_EX) == 0 && read_boot_id(boot_id)) {
         if (!scan_lines(file, line, &found)) {
             rewind(file);
@@ -153,7 +153,8 @@ void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version)
     add_line("gpu-proofs", line);
 }
 
-/* A GPU's line: as a pair with itself, and the numbers behind. */
+/* Reads the numbers of a GPU's line, which is the pair of the GPU with itself followed by the
+ * numbers. */
 static bool read_numbers(const char *text, size_t *numbers, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -196,7 +197,7 @@ void proof_cache_keep_numbers(const char *what, const CUuuid *gpu, int driver_ve
     add_line(what, line);
 }
 
-/* Overwrites the line, so that lines that others add meanwhile stay where they are. */
+/* Overwrites the line in place, so that lines that others add meanwhile keep their positions. */
 void proof_cache_remove(const CUuuid *a, const CUuuid *b, int driver_version)
 {
     char path[600], line[LINE_BYTES], text[LINE_BYTES];

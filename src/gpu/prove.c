@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proof that two GPUs of a node really can load, store, signal and do atomics in each other's
- * memory: kernels on both, resident at the same time, exchange patterns within a bounded time. What
- * one side found is told to both, and a pair that fails is dropped with that as evidence. */
+/* Tests whether two GPUs of a node can load, store, signal and do atomics in each other's memory.
+ * Kernels run on both at the same time and exchange patterns within a bounded time. Both sides get
+ * both results, and a pair that fails is dropped with the result as evidence. */
 #include "gpu/lane.h"
 
 #include "base/config.h"
@@ -17,28 +17,28 @@
 
 enum {
     ROUNDS = 8,
-    ROUNDS_SAME_GPU = 2, /* processes take turns on one GPU: every answer takes a time slice */
+    ROUNDS_SAME_GPU = 2, /* processes share one GPU in turns: each answer takes a time slice */
 };
 static const uint64_t PROOF_LIMIT_NS = 4000000000ull;
 
 enum { PROVE_OFF_CHOICE = 2, PROVE_ALWAYS_CHOICE = 0 };
 
-/* What a PE tells the others of one pair. */
+/* What a PE reports to the others about one pair. */
 struct verdict {
-    int32_t stage; /* enum prove_stage; 0 = not tried, -1 = the kernel itself failed */
+    int32_t stage; /* enum prove_stage; 0: not tested; -1: the kernel failed */
     char evidence[180];
 };
 
 struct proof_run {
     struct gpu *gpu;
-    int *slots; /* of the peers to prove, ascending */
+    int *slots; /* slots of the peers to test, ascending */
     int count;
-    struct prove_pair *pairs; /* in pinned host memory, like the reports */
+    struct prove_pair *pairs; /* in pinned host memory, as the reports */
     struct prove_report *reports;
     CUdeviceptr pairs_device, reports_device;
 };
 
-/* Local PE `from`'s area in local PE `at`'s window. */
+/* Returns the address of local PE `from`'s area in local PE `at`'s window. */
 static CUdeviceptr area_address(const struct gpu *gpu, int at, int from)
 {
     return gpu_address(gpu, at, gpu->proof_offset + (size_t)from * sizeof(struct prove_area));
@@ -49,10 +49,10 @@ static bool same_gpu(const struct gpu *gpu, int slot)
     return memcmp(&gpu->heap.windows[slot].gpu.uuid, &gpu->device.uuid, sizeof(CUuuid)) == 0;
 }
 
-/* ------------------------------------------------------------------------ which pairs to prove */
+/* ------------------------------------------------------------------------ which pairs to test */
 
-/* A proof of an earlier job counts only where both sides know of it: each PE tells all others which
- * peers it need not prove. */
+/* A result of an earlier job counts only when both sides have it: each PE reports to all others
+ * which peers it need not test. */
 static weft_status choose_pairs(struct proof_run *run)
 {
     struct gpu *gpu = run->gpu;
@@ -119,7 +119,8 @@ static weft_status run_kernel(struct proof_run *run)
 {
     struct gpu *gpu = run->gpu;
     uint64_t limit = PROOF_LIMIT_NS;
-    /* The other PEs wait for the verdicts: their wait limit must not pass before this kernel's. */
+    /* The other PEs wait for the verdicts. Their wait limit must not expire before this kernel's
+     * limit. */
     if (gpu->wait_limit_ns && gpu->wait_limit_ns / 4 < limit)
         limit = gpu->wait_limit_ns / 4;
     void *arguments[] = {&run->pairs_device, &limit, &run->reports_device};
@@ -201,7 +202,8 @@ static void apply_verdicts(struct proof_run *run, int slot, const struct verdict
         snprintf(window->evidence, sizeof window->evidence, "proven: %s", here->evidence);
         return;
     }
-    /* The side that found a wrong value says more than the one that then waited in vain. */
+    /* Prefer the evidence of the side that found a wrong value: the other side then only timed
+     * out. */
     bool ours =
         here->stage != PROVE_GOOD && (here->stage > PROVE_NO_FLAG || there->stage <= PROVE_NO_FLAG);
     snprintf(evidence, sizeof evidence, "the proof failed, PE %d saw: %s",
@@ -253,8 +255,8 @@ static weft_status prove_chosen(struct proof_run *run)
         ran = clear_areas(gpu);
     if (!ran && run->count > 0)
         ran = make_tables(run);
-    /* A PE that cannot take part says so in its verdicts; the others' kernels end by their
-     * limit. */
+    /* A PE that cannot take part reports this in its verdicts. The kernels of the others end at
+     * their limit. */
     weft_status status = gpu->boot->ops->barrier(gpu->boot);
     if (!status && !ran && run->count > 0)
         ran = run_kernel(run);
@@ -278,7 +280,7 @@ weft_status gpu_prove(struct gpu *gpu)
     status = boot_agree(gpu->boot, status);
     if (!status)
         status = choose_pairs(&run);
-    /* Whether anybody has something to prove; most jobs have not. */
+    /* Checks whether any PE has a pair to test; in most jobs none has. */
     int32_t mine = run.count, *all = NULL;
     bool any = false;
     if (!status && (all = calloc((size_t)gpu->boot->npes, sizeof *all)))

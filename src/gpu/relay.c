@@ -11,18 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------ which third GPU
+/* ------------------------------------------------------------------- choice of a relay GPU
  *
- * As gpu_relays_assign() divides them; where that knows of none, as of GPUs beyond those it looks
- * at, the best one for this pair alone. */
+ * As gpu_relays_assign() assigns them. Where it finds none, as for GPUs beyond those that it
+ * considers, the best relay GPU for this pair alone. */
 
-/* One that might serve. */
+/* A GPU that could relay between this PE's GPU and the peer's. */
 struct relay_candidate {
     int ordinal;
-    bool nvlink; /* to both */
-    bool peers;  /* it is the peer's own GPU */
-    int rank;    /* of the slower of its two links as the driver ranks them, 0 = the fastest */
-    int load;    /* windows that go over it already */
+    bool nvlink; /* NVLink to both */
+    bool peers;  /* the candidate is the peer's own GPU */
+    int rank;    /* the driver's performance rank of the slower of its two links; 0: the fastest */
+    int load;    /* windows that it relays already */
 };
 
 static bool can_access(const struct cuda *cuda, CUdevice by, CUdevice of)
@@ -39,7 +39,7 @@ static int read_p2p_attribute(const struct cuda *cuda, int which, CUdevice a, CU
     return cuda->DeviceGetP2PAttribute(&value, which, a, b) ? -1 : value;
 }
 
-/* Links that carry atomics natively are NVLink: PCIe never does between GPUs. */
+/* Links with native atomics are NVLink: PCIe between GPUs never has them. */
 static bool has_nvlink(const struct cuda *cuda, CUdevice a, CUdevice b)
 {
     return read_p2p_attribute(cuda, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, a, b, 1) == 1;
@@ -61,7 +61,7 @@ static int count_relayed_windows(const struct gpu_heap *heap, int ordinal)
     return load;
 }
 
-/* Whether GPU `ordinal` can serve between this PE's and the peer's, and how well. */
+/* Returns whether GPU `ordinal` can access this PE's GPU and the peer's, and rates it. */
 static bool check_candidate(const struct gpu_heap *heap, int ordinal, CUdevice peer,
                             struct relay_candidate *candidate)
 {
@@ -90,8 +90,8 @@ static bool is_better_candidate(const struct relay_candidate *a, const struct re
     return a->rank != b->rank ? a->rank < b->rank : a->load < b->load;
 }
 
-/* By the links of the machine, and by what the other pairs of the node take; false: not found
- * so. */
+/* Finds the relay GPU by the links of the machine and the needs of the other pairs of the node.
+ * Returns false when none is assigned. */
 static bool find_assigned_relay(const struct gpu_heap *heap, CUdevice peer, int peers, bool all,
                                 struct relay_candidate *best)
 {
@@ -125,7 +125,7 @@ static bool find_best_relay(const struct gpu_heap *heap, CUdevice peer,
 {
     const struct gpu_device *own = heap->device;
     bool found = false;
-    /* From the next one on, so that equal ones are taken by different PEs. */
+    /* Starts after the own GPU, so that different PEs prefer different candidates of equal rank. */
     for (int i = 1; i < own->visible; i++) {
         struct relay_candidate candidate = {0};
         if (check_candidate(heap, (own->ordinal + i) % own->visible, peer, &candidate) &&
@@ -137,7 +137,8 @@ static bool find_best_relay(const struct gpu_heap *heap, CUdevice peer,
     return found;
 }
 
-/* heap->relays[] at this ordinal, opened if it is new; -1 with base_last_error(). */
+/* Returns the index in heap->relays[] of the GPU with this ordinal, which is opened if needed; -1
+ * with base_last_error(). */
 static int open_relay_device(struct gpu_heap *heap, int ordinal)
 {
     const struct gpu_device *own = heap->device;
@@ -179,14 +180,15 @@ static void select_window_relay(struct gpu_heap *heap, struct gpu_window *window
         set_no_relay(window, "the peer's GPU is not visible to this PE (CUDA_VISIBLE_DEVICES)");
         return;
     }
-    bool all = policy == GPU_RELAY_ALWAYS || window->mapped; /* its proof has failed */
+    bool all = policy == GPU_RELAY_ALWAYS || window->mapped; /* its test has failed */
     if (!find_assigned_relay(heap, peer, ordinal, all, &candidate) &&
         !find_best_relay(heap, peer, &candidate)) {
         set_no_relay(window, own->visible < 3 ? "no third GPU is visible to this PE"
                                               : "no GPU can access both this PE's and the peer's");
         return;
     }
-    /* Over PCIe twice is no faster than staged, which needs no context on another GPU. */
+    /* Two transfers over PCIe are no faster than path staged, which needs no context on another
+     * GPU. */
     if (policy != GPU_RELAY_ALWAYS && (!candidate.nvlink || candidate.peers)) {
         set_no_relay(window, "no third GPU has NVLink to both");
         return;
@@ -251,7 +253,7 @@ void gpu_relay_remove(struct gpu_heap *heap, int relay, const char *evidence)
     }
 }
 
-/* ------------------------------------------------------------------------------------ the sides */
+/* ----------------------------------------------------------------------------------- relay GPUs */
 
 static struct gpu *create_relay_gpu(struct gpu *gpu, int relay)
 {
@@ -288,7 +290,7 @@ void gpu_relay_start(struct gpu *gpu)
     }
 }
 
-/* A third GPU with its streams; -1 with base_last_error(). */
+/* Opens a relay GPU and its streams. Returns its index; -1 with base_last_error(). */
 static int open_relay_gpu(struct gpu *gpu, int ordinal)
 {
     int relay = gpu->relay_gpus ? open_relay_device(&gpu->heap, ordinal) : -1;
@@ -360,7 +362,7 @@ void gpu_relay_stop(struct gpu *gpu)
     gpu->relay_gpus = NULL;
 }
 
-/* -------------------------------------------------------- memory that a third GPU cannot access */
+/* -------------------------------------------------------- memory that a relay GPU cannot access */
 
 bool gpu_relay_reaches(struct gpu *relay_gpu, const void *local)
 {
@@ -431,7 +433,7 @@ static weft_status get_relay_buffer(struct gpu *relay_gpu, struct gpu_relay_buff
 weft_status gpu_relay_copy_staged(struct gpu *relay_gpu, unsigned stream_index, void *dst,
                                   const void *src, size_t bytes)
 {
-    bool out = !gpu_relay_reaches(relay_gpu, src); /* from this GPU, else to it */
+    bool out = !gpu_relay_reaches(relay_gpu, src); /* out of this PE's GPU, else into it */
     struct gpu *first = out ? relay_gpu->owner : relay_gpu,
                *second = out ? relay_gpu : relay_gpu->owner;
     pthread_mutex_lock(&relay_gpu->relay_buffer_lock);

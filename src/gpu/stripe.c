@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stripe.h. Here: the ways to a peer, and a copy dealt out over them. Which size and which
- * shares is measured in stripe_measure.c. */
+/* See stripe.h. This file opens the routes to a peer and splits a copy over them. stripe_measure.c
+ * measures from which size and with which shares. */
 #include "gpu/stripe_set.h"
 
 #include "base/config.h"
@@ -69,7 +69,7 @@ void gpu_stripes_text(struct gpu *gpu, int slot, char *text, size_t bytes)
 
 /* ------------------------------------------------------------------------------- a striped copy */
 
-/* Parts of whole pages; what is left over goes the first way. */
+/* Splits a copy into shares of whole pages; the first route takes the rest. */
 static void split_bytes(size_t bytes, const struct gpu_stripes *set, const unsigned *share,
                         size_t *part)
 {
@@ -81,7 +81,7 @@ static void split_bytes(size_t bytes, const struct gpu_stripes *set, const unsig
     }
 }
 
-/* A part by a third GPU, with an event behind it. */
+/* Enqueues the share of a relay GPU and records an event after it. */
 static weft_status copy_relay_share(struct gpu_stripes *set, int i, unsigned stream_index,
                                     void *dst, const void *src, size_t bytes)
 {
@@ -102,8 +102,8 @@ static weft_status copy_relay_share(struct gpu_stripes *set, int i, unsigned str
     return status;
 }
 
-/* What failed in part is complete before the caller is told, so that it may use its memory
- * again. */
+/* After a failure in part: waits for the shares that were enqueued, so that the caller may reuse
+ * its memory. */
 static void drain_routes(struct gpu_stripes *set, unsigned stream_index)
 {
     char sentence[512];
@@ -118,7 +118,8 @@ static void drain_routes(struct gpu_stripes *set, unsigned stream_index)
     base_fail(WEFT_ERR_SYSTEM, "%s", sentence);
 }
 
-/* The lane of the first way waits for all parts, and so does whoever waits for that lane. */
+/* Enqueues all shares. The internal stream of the first route waits for them, so a wait for that
+ * stream covers the whole copy. */
 static weft_status queue_shares(struct gpu_stripes *set, unsigned stream_index, char *dst,
                                 const char *src, const size_t *part)
 {
@@ -156,15 +157,15 @@ weft_status gpu_stripe_parts(struct gpu_stripes *set, unsigned stream_index, voi
     return stream_queued(lead, queue_shares(set, stream_index, dst, src, part));
 }
 
-/* ------------------------------------------------------------------------------------- the ways */
+/* ----------------------------------------------------------------------------------- the routes */
 
 static bool is_lead(const struct gpu_stripes *set, const struct gpu *gpu, int via)
 {
     return via == GPU_ROUTE_DIRECT ? set->lead == gpu : set->lead->device.ordinal == via;
 }
 
-/* The lead, which the copies of this pair take anyway, comes first; path relay has no direct
- * way. */
+/* Puts the lead's route, which unstriped copies of this pair take, first. Path relay has no direct
+ * route. */
 static void order_routes(struct gpu_stripes *set, const struct gpu *gpu)
 {
     struct gpu_routes found = set->routes;
@@ -195,7 +196,8 @@ static weft_status create_events(struct gpu_stripes *set)
     return status;
 }
 
-/* The GPU that carries a way's part, in gpu->sides[]; -1 with base_last_error(). */
+/* Opens the GPU that carries a route's share. Returns its index in gpu->relay_gpus[]; -1 with
+ * base_last_error(). */
 static int open_route(struct gpu_stripes *set, struct gpu *gpu, int slot, int via, int peers)
 {
     int relay = gpu_relay_open(gpu, via == GPU_ROUTE_HOST ? peers : via, slot);
@@ -205,7 +207,7 @@ static int open_route(struct gpu_stripes *set, struct gpu *gpu, int slot, int vi
     return relay;
 }
 
-/* A way whose GPU cannot be opened, or may not access both, is left out. */
+/* Opens all routes. Leaves out a route whose GPU cannot be opened or cannot access both sides. */
 static void open_routes(struct gpu_stripes *set, struct gpu *gpu, int slot, int peers)
 {
     int n = 1;
@@ -228,14 +230,15 @@ static void open_routes(struct gpu_stripes *set, struct gpu *gpu, int slot, int 
     set->routes.n = n;
 }
 
-/* From WEFT_STRIPE_HOST on, which is 0 where nobody wants it. */
+/* Returns the size from which the host route is measured, by WEFT_STRIPE_HOST; 0: not requested. */
 static size_t host_threshold(void)
 {
     uint64_t wanted = config_size(CONFIG_STRIPE_HOST);
     return wanted && wanted < GPU_STRIPE_MEASURE_BYTES ? GPU_STRIPE_MEASURE_BYTES : (size_t)wanted;
 }
 
-/* False: it is too early to say, for the only other way is worth it in larger copies. */
+/* Finds and opens the routes. Returns false when the only other route is worth measuring for larger
+ * copies only. */
 static bool find_routes(struct gpu_stripes *set, struct gpu *gpu, int slot, size_t bytes)
 {
     int64_t wanted = config_int(CONFIG_STRIPES);
@@ -291,14 +294,16 @@ static void share_equally(struct gpu_stripes *set)
              set->routes.n, set->routes.text);
 }
 
-/* Under the lock of the set. WEFT_OK also where there is but one way, or now is not the time. */
+/* Chooses the routes of a pair, and measures them unless WEFT_STRIPES forces them. The caller holds
+ * the lock of the set. WEFT_OK also where there is only one route, or where the decision is
+ * postponed. */
 static weft_status decide_routes(struct gpu_stripes *set, struct gpu *gpu, struct gpu *issuer,
                                  int slot, unsigned stream_index, void *dst, const void *src,
                                  size_t bytes)
 {
     bool forced = config_int(CONFIG_STRIPES) > 1;
     if (set->lead)
-        destroy_events(set); /* another path leads there now */
+        destroy_events(set); /* another path is used for this pair now */
     set->decided = false;
     set->lead = NULL;
     if (!forced && bytes < GPU_STRIPE_MEASURE_BYTES) {
@@ -306,7 +311,7 @@ static weft_status decide_routes(struct gpu_stripes *set, struct gpu *gpu, struc
         return WEFT_OK;
     }
     if (!gpu_heap_begin_opening(&gpu->heap))
-        return WEFT_OK; /* the heap grows: next time */
+        return WEFT_OK; /* the heap is growing: decide at the next copy */
     set->lead = issuer;
     set->routes.n = 1;
     bool found = find_routes(set, gpu, slot, bytes);
@@ -334,8 +339,8 @@ static weft_status decide_routes(struct gpu_stripes *set, struct gpu *gpu, struc
     return status;
 }
 
-/* The third GPUs may have lost what they had: the heap grew, and the new memory could not be
- * opened. */
+/* Returns whether copies can be striped now. A relay GPU loses its access when the heap grew and
+ * the new memory could not be opened to it. */
 static bool can_stripe(const struct gpu_stripes *set, const struct gpu *gpu,
                        const struct gpu *issuer, int slot)
 {

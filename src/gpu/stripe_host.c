@@ -85,8 +85,8 @@ void gpu_host_route_drain(struct gpu_host_route *route)
         }
 }
 
-/* One of the two copies of a piece. The place is as the other end has left it when `behind` is
- * over. */
+/* Enqueues one of the two copies of a piece, which waits for event `behind`: the other end has then
+ * finished with the slot. */
 static weft_status move_piece(struct gpu_host_route *route, int end, CUevent behind, void *dst,
                               const void *src, size_t bytes, CUevent done)
 {
@@ -106,7 +106,8 @@ static weft_status move_piece(struct gpu_host_route *route, int end, CUevent beh
     return status;
 }
 
-/* The peer's stream goes on behind an event, and has one of its own behind that; each NULL: not. */
+/* Makes the stream of one end wait for event `behind`, then records `done` on it. Either may be
+ * NULL. */
 static weft_status wait_and_record(struct gpu_host_route *route, int end, CUevent behind,
                                    CUevent done)
 {
@@ -125,7 +126,8 @@ static weft_status wait_and_record(struct gpu_host_route *route, int end, CUeven
                   : WEFT_OK;
 }
 
-/* Small enough that the second copy begins soon, large enough for the calls that each takes. */
+/* Chooses a piece size: small, so that the second copy begins soon, but large compared with the
+ * cost of the driver calls for each piece. */
 static size_t choose_piece_bytes(size_t bytes)
 {
     enum { LEAST = 256 << 10, GRAIN = 64 << 10 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast each way to a peer is, by itself and together with the others: the first bytes of a copy
- * that is to be made anyway are copied several times. At 25 GB/s that takes about 3 ms. See
- * stripe_set.h. */
+/* Measures the rate of each route to a peer, alone and together with the others: copies the first
+ * bytes of a requested copy several times. At 25 GB/s this takes about 3 ms. See stripe_set.h. */
 #include "gpu/stripe_set.h"
 
 #include "base/status.h"
@@ -11,9 +10,10 @@
 #include <string.h>
 
 enum {
-    SMALLER = 8,        /* the smaller of the two sizes is so many times smaller than set->look */
-    LEAST_PERCENT = 10, /* of all rates together, for a way to be worth its events */
-    GAIN_PERCENT = 5,   /* that striping must be faster at set->look */
+    /* the smaller of the two measured sizes is set->measured_bytes divided by this */
+    SMALLER = 8,
+    LEAST_PERCENT = 10, /* a route needs this percentage of the sum of all rates to be used */
+    GAIN_PERCENT = 5,   /* striping must be faster by this percentage at set->measured_bytes */
 };
 
 struct run {
@@ -31,7 +31,8 @@ static CUresult record_event(struct run *run, CUevent event)
     return lead->cuda.EventRecord(event, stream_of(lead, run->stream_index)->stream);
 }
 
-/* Milliseconds on the clock of the GPU, from the first part's beginning to the end of the last. */
+/* Times one copy with the GPU's events: milliseconds from the start of the first share to the end
+ * of the last. */
 static weft_status time_once(struct run *run, size_t bytes, const unsigned *share, double *ms)
 {
     struct gpu *lead = run->set->lead;
@@ -67,7 +68,7 @@ static void use_single_route(unsigned *share, int route)
     share[route] = GPU_STRIPE_WHOLE;
 }
 
-/* GB/s of each way alone; the first copy over a way is not counted. */
+/* Measures GB/s of each route alone. The first copy over a route is not counted. */
 static weft_status measure_routes(struct run *run, double *rate)
 {
     unsigned share[GPU_ROUTES_MOST];
@@ -83,7 +84,8 @@ static weft_status measure_routes(struct run *run, double *rate)
     return status;
 }
 
-/* By rate; a way that would do little is left out, but for the first, which may get nothing. */
+/* Sets the shares by the rates. Drops a route that would carry little, except the first, which may
+ * get no share. */
 static void set_shares(struct gpu_stripes *set, double *rate)
 {
     double all = 0, kept = 0;
@@ -129,8 +131,9 @@ static void describe_routes(struct gpu_stripes *set, const double *rate, double 
         snprintf(set->text + used, sizeof set->text - used, " = %.1f GB/s measured", together);
 }
 
-/* One way and all ways as lines over the size, each through two measured points: where they meet.
- * With the larger size all ways are quicker, so that this is below it. */
+/* Models the time of one route and of all routes as linear in the size, each through two measured
+ * points, and returns the size where the lines meet. All routes are faster at the larger size, so
+ * the result is below it. */
 static size_t crossover_bytes(const struct run *run, double one_small, double one, double all_small,
                               double all)
 {

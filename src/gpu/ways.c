@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Between two other GPUs, by way of which a copy could go. */
+/* A detour over a relay GPU. */
 struct detour {
     int via;
-    int links; /* of the smaller of its two bundles; 0 = it shares wires with other ways */
+    /* number of links of the smaller of its two bundles; 0: it shares links with other routes */
+    int links;
 };
 
 static int smaller_of(int a, int b)
@@ -16,7 +17,8 @@ static int smaller_of(int a, int b)
     return a < b ? a : b;
 }
 
-/* Only bundles that join two GPUs and no others are shared with no other way. */
+/* Rates the detour over `via`. Only NVLinks that connect exactly two GPUs are not shared with other
+ * routes. */
 static bool check_detour(const struct gpu_links *links, int a, int b, int via, bool forced,
                          struct detour *detour)
 {
@@ -28,7 +30,7 @@ static bool check_detour(const struct gpu_links *links, int a, int b, int via, b
     return own || forced;
 }
 
-/* The most links first; equal ones stay in the order in which they were found. */
+/* Sorts by the number of links, descending; equal detours keep their order. */
 static void insert_detour(struct detour *list, int n, struct detour next)
 {
     for (; n > 0 && list[n - 1].links < next.links; n--)
@@ -120,16 +122,18 @@ bool gpu_routes_add_host(const struct gpu_links *links, int a, int b, bool force
     return true;
 }
 
-/* ------------------------------------------------------------------------------ which third GPU */
+/* ------------------------------------------------------------------- choice of a relay GPU */
 
-/* How many pairs a bundle carries already, from the one GPU to the other. */
+/* Number of pairs that a bundle carries already, from one GPU to the other. */
 typedef int pairs_over[GPU_LINKS_MOST][GPU_LINKS_MOST];
 
 struct relay_share {
     int ordinal; /* -1: none */
-    bool nvlink; /* to both */
-    int least;   /* links that a further pair would have of the scarcer of the two bundles, */
-    int both;    /* and of both; in parts of a link */
+    bool nvlink; /* NVLink to both */
+    /* links, in fractions of 1/840, that one more pair would get of the scarcer of the two
+     * bundles */
+    int least;
+    int both; /* the same for both bundles together */
 };
 
 static int share_of(const struct gpu_join *join, int pairs)

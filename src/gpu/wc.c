@@ -10,7 +10,7 @@ enum { LINE = 64 };
 
 /* ------------------------------------------------------------------------- a few bytes, any CPU */
 
-/* One access each, of a size that its address is a multiple of. */
+/* One access each; the address is a multiple of the size. */
 #define ACCESS(bits)                                                                               \
     static inline void store_##bits(void *to, const void *from)                                    \
     {                                                                                              \
@@ -28,7 +28,8 @@ ACCESS(16)
 ACCESS(32)
 ACCESS(64)
 
-/* The largest size, up to 8, that fits both the address and what is left. */
+/* Returns the largest access size, up to 8 bytes, that fits the alignment and the remaining
+ * bytes. */
 static inline size_t step_of(uintptr_t address, size_t bytes)
 {
     size_t aligned = address | 8, step = aligned & -aligned;
@@ -166,7 +167,8 @@ const char *wc_isa_name(void)
     return names[detect_isa()];
 }
 
-/* No load passes it, nor does a non-temporal load find an older line in the CPU's buffers. */
+/* No later load passes this fence, and a non-temporal load does not return an older line from the
+ * CPU's buffers. */
 static inline void fence_loads(void)
 {
     __asm__ volatile("mfence" ::: "memory");
@@ -213,7 +215,7 @@ void wc_store(void *mapped, const void *from, size_t bytes)
     store_few(to + done, source + done, bytes - done);
 }
 
-/* Parts of a line by a load of the whole line, which lies in one page: sooner than several
+/* Loads a part of a line by loading the whole line, which lies in one page: faster than several
  * loads. */
 static void load_part(char *to, const char *from, size_t bytes)
 {
@@ -266,10 +268,10 @@ static inline void store_directly(char *to, uint64_t value)
     __asm__ volatile("movdiri %1, %0" : "=m"(*(uint64_t *)to) : "r"(value));
 }
 
-/* False: nothing was done. */
+/* Returns false when nothing was stored. */
 static inline bool store_few_directly(char *to, const char *from, size_t bytes)
 {
-    enum { MOST = 32 }; /* beyond, one line is sooner sent than its words */
+    enum { MOST = 32 }; /* bytes; beyond this size a whole line is faster than single words */
     if (((uintptr_t)to | bytes) % 8 || bytes > MOST || !stores_directly())
         return false;
     for (; bytes; bytes -= 8, to += 8, from += 8) {
