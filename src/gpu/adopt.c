@@ -14,9 +14,9 @@ static weft_status fail_not_vmm(const struct gpu_heap *heap, CUresult result, co
 {
     return base_fail(
         WEFT_ERR_ADDRESS,
-        "%p is not memory of cuMemCreate() (cuMemRetainAllocationHandle: error %d), and what "
-        "cudaMalloc() gives cannot be mapped at the addresses of GPU %d's heap; take it from "
-        "cuMemCreate() or weft_alloc()",
+        "%p is not memory of cuMemCreate() (cuMemRetainAllocationHandle: error %d). Memory of "
+        "cudaMalloc() cannot be mapped into the heap of GPU %d; allocate it with cuMemCreate() or "
+        "weft_alloc()",
         address, (int)result, heap->device->ordinal);
 }
 
@@ -31,13 +31,13 @@ static weft_status check_properties(const struct gpu_heap *heap, const struct gp
     if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         properties.location.id != heap->device->device)
         return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "%p is memory of location %d, type %d, and this PE's heap is of GPU %d",
+                         "%p is memory of location %d, type %d, but this PE's heap is on GPU %d",
                          address, properties.location.id, properties.location.type,
                          heap->device->ordinal);
     int fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     if (heap->boot->local_npes > 1 && !(properties.requestedHandleTypes & fd))
         return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "%p was made with handle types %#x, and its peers need a descriptor: "
+                         "%p was created with handle types %#x, but peers need a file descriptor: "
                          "create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR",
                          address, (unsigned)properties.requestedHandleTypes);
     return WEFT_OK;
@@ -109,9 +109,9 @@ static weft_status place_registered(const struct gpu_heap *heap, size_t bytes,
     }
     if (!*at && (end < heap->backed || end - heap->backed < need))
         return base_fail(WEFT_ERR_NO_MEMORY,
-                         "%zu MiB more do not fit into the windows of %zu MiB, in which the heap "
-                         "has %zu and registered memory the rest from %zu on; a larger "
-                         "WEFT_GPU_HEAP_SIZE makes them larger",
+                         "%zu MiB more do not fit into the GPU heap's windows of %zu MiB. The heap "
+                         "uses the first %zu MiB and registered memory the rest from %zu MiB on; "
+                         "set a larger WEFT_GPU_HEAP_SIZE",
                          need >> 20, heap->size >> 20, heap->backed >> 20,
                          gpu_heap_ceiling(heap) >> 20);
     registered->chunk.offset = end - need;

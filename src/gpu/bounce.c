@@ -214,10 +214,11 @@ static weft_status make_worker(struct gpu_bounce *b, int number)
     for (int slot = 0; slot < 2 && !result; slot++)
         result = cuda->StreamCreate(&w->streams[slot], CU_STREAM_NON_BLOCKING);
     if (result)
-        return cuda_fail(cuda, result, "rooms and streams for copies by threads");
+        return cuda_fail(cuda, result, "bounce buffers and streams for copies by threads");
     int error = number ? thread_start(&w->thread, run_worker, w) : 0;
     w->started = number && !error;
-    return error ? base_fail(WEFT_ERR_SYSTEM, "a thread for copies: %s", strerror(error)) : WEFT_OK;
+    return error ? base_fail(WEFT_ERR_SYSTEM, "starting a thread for copies: %s", strerror(error))
+                 : WEFT_OK;
 }
 
 static void destroy_bounce(struct gpu_bounce *b)
@@ -355,7 +356,7 @@ static void find_bounce_limits(struct gpu_bounce *b)
         proof_cache_keep_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version,
                                  (size_t[2]){b->limits.in_from, b->limits.out_from}, 2);
     }
-    log_info("%d threads copy between plain and GPU memory from %zu bytes on, out of it from %zu "
+    log_info("%d threads copy plain memory into GPU memory from %zu bytes on, out of it from %zu "
              "(0 = never)",
              b->n, b->limits.in_from, b->limits.out_from);
 }
@@ -368,7 +369,7 @@ static struct gpu_bounce *get_bounce(struct gpu *gpu)
     int n = choose_thread_count(gpu);
     if (n < 2 || create_bounce(gpu, n, &gpu->bounce)) {
         if (n >= 2)
-            log_info("large copies from plain memory are the driver's: %s", base_last_error());
+            log_info("the driver does large copies from plain memory: %s", base_last_error());
         gpu->bounce_refused = true;
         return NULL;
     }

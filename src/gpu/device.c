@@ -137,10 +137,10 @@ static weft_status choose_device(struct gpu_device *gpu, CUcontext current, cons
     if (result)
         return cuda_fail(cuda, result, "cuDeviceGetCount");
     if (gpu->visible == 0)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "the CUDA driver is here but shows no GPU; "
+        return base_fail(WEFT_ERR_UNSUPPORTED, "the CUDA driver is loaded but reports no GPU; "
                                                "CUDA_VISIBLE_DEVICES may hide it");
     if (current) {
-        snprintf(gpu->why, sizeof gpu->why, "the program made it current before");
+        snprintf(gpu->why, sizeof gpu->why, "the program had made its context current");
         return find_current_ordinal(cuda, current, gpu->visible, &gpu->ordinal);
     }
     if (*wanted) {
@@ -148,8 +148,8 @@ static weft_status choose_device(struct gpu_device *gpu, CUcontext current, cons
         return find_wanted(cuda, wanted, local_pe, gpu->visible, &gpu->ordinal);
     }
     gpu->ordinal = local_pe % gpu->visible;
-    snprintf(gpu->why, sizeof gpu->why, "PE %d of the node, %d visible, taken in turn", local_pe,
-             gpu->visible);
+    snprintf(gpu->why, sizeof gpu->why, "PE %d of the node, %d GPUs visible, assigned in turn",
+             local_pe, gpu->visible);
     return WEFT_OK;
 }
 

@@ -115,7 +115,7 @@ static weft_status copy_forked(struct gpu_engine_set *set, struct gpu *gpu, CUst
             result = cuda->StreamWaitEvent(stream, set->ended[i], 0);
     }
     if (result)
-        status = cuda_fail(cuda, result, "an event of %d copies side by side on GPU %d", n,
+        status = cuda_fail(cuda, result, "an event of %d parallel copies on GPU %d", n,
                            gpu->device.ordinal);
     return status;
 }

@@ -108,7 +108,7 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     gpu->system_bytes = before + gpu_coll_bytes();
     gpu->allocator = heap_create(gpu->heap.size);
     if (!gpu->allocator)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's books");
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's allocator");
     weft_status status = heap_alloc(gpu->allocator, gpu->system_bytes, 4096, &gpu->system_offset);
     CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + gpu->system_offset;
     gpu->reporting.tickets = (uint64_t *)(uintptr_t)own;
@@ -156,7 +156,7 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
     if (!status)
         status = gpu_device_open(&gpu->device, &gpu->cuda, current, config_string(CONFIG_GPU),
                                  boot->local_pe);
-    log_step(&since, "the context");
+    log_step(&since, "creating the context");
     if (!status)
         status = gpu_map_create(gpu);
     status = boot_agree(boot, status);
@@ -174,16 +174,16 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
         status = gpu_stripes_start(gpu);
     if (!status)
         gpu_relay_start(gpu);
-    log_step(&since, "third GPUs");
+    log_step(&since, "relay GPUs");
     status = boot_agree(boot, status);
     if (!status)
         status = gpu_heap_grow(&gpu->heap, gpu->system_offset + gpu->system_bytes);
     if (!status)
         status = boot_agree(boot, clear_system_area(gpu));
-    log_step(&since, "the first memory, and the peers' mapped here");
+    log_step(&since, "allocating the first memory and mapping that of peers");
     if (!status)
         status = gpu_prove(gpu);
-    log_step(&since, "proving the pairs");
+    log_step(&since, "testing the pairs");
     if (!status) {
         gpu_map_start(gpu);
         log_step(&since, "mapping GPU memory for the CPU");
@@ -235,7 +235,7 @@ weft_status gpu_check(struct gpu *gpu)
     CUresult result = gpu->cuda.StreamQuery(gpu->streams[0].stream);
     gpu_leave(&gpu->device);
     return result && result != CUDA_ERROR_NOT_READY
-               ? cuda_fail(&gpu->cuda, result, "GPU %d, after what kernels did there",
+               ? cuda_fail(&gpu->cuda, result, "GPU %d, after an error of an earlier kernel",
                            gpu->device.ordinal)
                : WEFT_OK;
 }
@@ -256,7 +256,7 @@ static bool close_stream(struct gpu *gpu, CUstream stream)
 {
     if (!stream)
         return true;
-    weft_status status = gpu_wait_stream(gpu, stream, "what it was asked to before the end");
+    weft_status status = gpu_wait_stream(gpu, stream, "its remaining operations");
     if (status)
         log_warn("closing the GPU side: %s", base_last_error());
     gpu->cuda.StreamDestroy(stream);

@@ -316,9 +316,8 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
     if (end > ceiling)
         return base_fail(
             WEFT_ERR_NO_MEMORY,
-            "the GPU heap has a window of %zu MiB per PE, %zu MiB of it for registered "
-            "memory, and %zu MiB are asked for; a larger WEFT_GPU_HEAP_SIZE makes it "
-            "larger",
+            "the GPU heap's window of %zu MiB per PE, %zu MiB of it for registered memory, is too "
+            "small for %zu MiB; set a larger WEFT_GPU_HEAP_SIZE",
             heap->size >> 20, (heap->size - ceiling) >> 20, end >> 20);
     /* Doubling the memory, up to a maximum step, keeps the number of chunks small. */
     size_t step = heap->backed < LARGEST_STEP ? heap->backed : LARGEST_STEP;
@@ -480,7 +479,7 @@ static void query_peer_access(struct gpu_heap *heap, struct gpu_window *window)
     }
     snprintf(window->evidence, sizeof window->evidence,
              "%s is not visible to this PE (CUDA_VISIBLE_DEVICES), so its memory is mapped without "
-             "asking",
+             "a query",
              window->gpu.bus_id);
 }
 

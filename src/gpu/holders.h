@@ -6,7 +6,7 @@
 
 #include "gpu/device.h"
 
-/* Writes "it is held by pid 4711 (python) 80123 MiB, pid 4712 (train) 512 MiB", or why that is not
+/* Writes "it is used by pid 4711 (python) 80123 MiB, pid 4712 (train) 512 MiB", or why that is not
  * known. Loads NVML for this call and unloads it. */
 void gpu_memory_users(const struct gpu_device *gpu, char *text, size_t bytes);
 

@@ -44,7 +44,7 @@ weft_status gpu_wait_check(struct gpu *gpu, struct gpu_wait *wait, const char *w
     return base_fail(
         WEFT_ERR_TIMEOUT,
         "waited %.1f s for GPU %d to finish %s (limit WEFT_WAIT_LIMIT): a kernel of the "
-        "program may leave it no room, or wait for this PE",
+        "program may occupy the GPU, or wait for this PE",
         (double)wait->waited_ns * 1e-9, gpu->device.ordinal, what);
 }
 

@@ -126,7 +126,7 @@ void gpu_links_read(const struct gpu_device *own, struct gpu_links *links)
     if (!all || !read_access(cuda, links, devices) || links->n < 3)
         return;
     if (nvml_open(&nvml)) {
-        snprintf(links->unknown, sizeof links->unknown, "whose links are whose is not told: %.60s",
+        snprintf(links->unknown, sizeof links->unknown, "the NVLink topology is unknown: %.60s",
                  base_last_error());
         return;
     }

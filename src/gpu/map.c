@@ -88,7 +88,7 @@ static weft_status map_bar_window(struct gpu_map *map, int slot, size_t offset, 
     struct gpu_map_window *window = &map->windows[slot];
     struct map_memory *memory = map_memory_at(map, slot, offset);
     if (!memory)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "no memory of PE %d is known at offset %zu",
+        return base_fail(WEFT_ERR_UNSUPPORTED, "PE %d has no known memory at offset %zu",
                          map->gpu->boot->local_pes[slot], offset);
     size_t start = offset / GPU_BAR_WINDOW_BYTES * GPU_BAR_WINDOW_BYTES,
            stop = start + GPU_BAR_WINDOW_BYTES;
@@ -143,9 +143,10 @@ static weft_status prepare_window(struct gpu_map *map, int slot)
     map->shift = (unsigned)__builtin_ctzll(map->gpu->heap.granularity);
     window->ready = calloc((bytes >> map->shift) + 1, sizeof *window->ready);
     window->base = window->ready ? map_reserve(bytes) : NULL;
-    return window->base ? WEFT_OK
-                        : base_fail(WEFT_ERR_NO_MEMORY,
-                                    "no %zu MiB of the CPU's addresses for a window", bytes >> 20);
+    return window->base
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_NO_MEMORY,
+                           "cannot reserve %zu MiB of CPU addresses for a window", bytes >> 20);
 }
 
 /* Maps the test areas of the window and tests whether stored data arrives. */
@@ -163,8 +164,8 @@ static void refuse_window(struct gpu_map *map, int slot)
     struct gpu_map_window *window = &map->windows[slot];
     snprintf(window->why, sizeof window->why, "%s", base_last_error());
     atomic_store(&window->refused, true);
-    log_info("GPU memory of PE %d is not mapped into the CPU's addresses: %s",
-             map->gpu->boot->local_pes[slot], window->why);
+    log_info("GPU memory of PE %d is not mapped for the CPU: %s", map->gpu->boot->local_pes[slot],
+             window->why);
 }
 
 /* A range that cannot be mapped does not refuse the window: BAR1 may be full. */
@@ -185,8 +186,7 @@ bool gpu_map_extend(struct gpu_map *map, int slot, size_t offset, size_t bytes)
     if (!status)
         status = map_range(map, slot, offset, bytes);
     if (status == WEFT_ERR_NO_MEMORY && !atomic_exchange(&map->scarce, true))
-        log_info("not all GPU memory that is used has room in the CPU's addresses: %s",
-                 base_last_error());
+        log_info("not all GPU memory in use can be mapped for the CPU: %s", base_last_error());
     pthread_mutex_unlock(&map->lock);
     return !status;
 }
@@ -350,7 +350,7 @@ void gpu_map_start(struct gpu *gpu)
     map->started = true;
     import_pending(map);
     pthread_mutex_unlock(&map->lock);
-    log_info("GPU memory in the CPU's addresses: %s", map->backend ? map->backend->what : map->why);
+    log_info("CPU mapping of GPU memory: %s", map->backend ? map->backend->what : map->why);
 }
 
 /* ------------------------------------------------------------------------------------ life time */

@@ -46,7 +46,7 @@ static weft_status query_range(struct gpu *gpu, const void *address, struct rang
         result = cuda->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
     if (!result && ordinal != gpu->device.ordinal)
         return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "%p is memory of GPU %d, and this PE maps that of its own, GPU %d",
+                         "%p is memory of GPU %d, but this PE maps only memory of its own GPU %d",
                          address, ordinal, gpu->device.ordinal);
     if (!result && (!cuda->MemRetainAllocationHandle ||
                     cuda->MemRetainAllocationHandle(&range->handle, (void *)at))) {
@@ -226,8 +226,8 @@ static weft_status compare_mapping(struct gpu_map *map, const char *mapped, cons
     }
     return base_fail(
         WEFT_ERR_UNSUPPORTED,
-        "%zu bytes at %p, of cudaMalloc(), are not what the CPU finds in their mapping; "
-        "unless a kernel writes there, the driver has another idea of its handles",
+        "%zu bytes of cudaMalloc() at %p differ from what the CPU loads from their mapping; "
+        "unless a kernel writes there, this driver uses another handle format",
         now, address);
 }
 
@@ -247,7 +247,7 @@ static weft_status map_piece(struct gpu_map *map, struct map_memory *memory, siz
     char *at = piece ? map_reserve(bytes) : NULL;
     weft_status status =
         at ? map_range_or_trim(map, memory, offset, bytes, at, piece)
-           : base_fail(WEFT_ERR_NO_MEMORY, "no %zu bytes of the CPU's addresses", bytes);
+           : base_fail(WEFT_ERR_NO_MEMORY, "cannot reserve %zu bytes of CPU addresses", bytes);
     if (status) {
         if (at)
             munmap(at, bytes);

@@ -40,11 +40,10 @@ static weft_status duplicate_object(struct gpu_map *map, struct map_memory *memo
     memcpy(words, &handle, sizeof words);
     size_t lead = memory->start - memory->address;
     if (words[WORD_OFFSET] % PAGE != lead)
-        return base_fail(
-            WEFT_ERR_UNSUPPORTED,
-            "cuIpcGetMemHandle of %#llx says that it begins at %#x: the driver's handles "
-            "have another form here",
-            memory->start, words[WORD_OFFSET]);
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "cuIpcGetMemHandle of %#llx gives the offset %#x: this driver uses "
+                         "another handle format",
+                         memory->start, words[WORD_OFFSET]);
     status =
         rm_duplicate(map->rm, memory->bus_id, words[WORD_CLIENT], words[WORD_OBJECT], &memory->rm);
     memory->inside = words[WORD_OFFSET] - lead;
@@ -57,7 +56,8 @@ static weft_status test_mapping(struct gpu_map *map, struct map_memory *memory)
     struct rm_mapping mapping = {0};
     char *at = map_reserve(memory->bytes);
     if (!at)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no %zu bytes of the CPU's addresses", memory->bytes);
+        return base_fail(WEFT_ERR_NO_MEMORY, "cannot reserve %zu bytes of CPU addresses",
+                         memory->bytes);
     weft_status status = rm_map(map->rm, &memory->rm, memory->inside, memory->bytes, at, &mapping);
     if (!status) {
         status = map_test_load(map->gpu, at + lead, memory->start, GPU_MAP_TEST_BYTES);
@@ -119,13 +119,13 @@ weft_status map_plain_import(struct gpu_map *map, struct map_memory *memory)
         map->plain = status ? GPU_MAP_REFUSED : GPU_MAP_PROVEN;
         if (status)
             snprintf(map->why_plain, sizeof map->why_plain, "%s", base_last_error());
-        log_info("memory of cudaMalloc() in the CPU's addresses: %s",
-                 status ? map->why_plain : "works");
+        log_info("CPU mapping of cudaMalloc() memory: %s", status ? map->why_plain : "works");
     }
     if (map->plain == GPU_MAP_REFUSED)
-        return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "memory of cudaMalloc() cannot be mapped here: %s; that of cuMemCreate() "
-                         "and weft_alloc() can",
-                         map->why_plain);
+        return base_fail(
+            WEFT_ERR_UNSUPPORTED,
+            "memory of cudaMalloc() cannot be mapped here: %s; memory of cuMemCreate() "
+            "and weft_alloc() can",
+            map->why_plain);
     return duplicate_object(map, memory);
 }

@@ -109,14 +109,14 @@ static weft_status test_by_tag(struct gpu_map *map, int slot)
     wc_load(found, at, sizeof found);
     if (memcmp(found, wanted, sizeof found) != 0)
         return base_fail(WEFT_ERR_PATH,
-                         "what PE %d has left in its memory is not in what is mapped of it",
+                         "the tag that PE %d wrote into its memory is not found in its mapping",
                          map->gpu->boot->local_pes[slot]);
     fill_random((unsigned char *)wanted, sizeof wanted);
     wc_store(at, wanted, sizeof wanted);
     wc_flush(at);
     wc_load(found, at, sizeof found);
     return memcmp(found, wanted, sizeof found) != 0
-               ? base_fail(WEFT_ERR_PATH, "what was stored into memory of PE %d is not there",
+               ? base_fail(WEFT_ERR_PATH, "data stored into memory of PE %d is not found there",
                            map->gpu->boot->local_pes[slot])
                : WEFT_OK;
 }
@@ -214,9 +214,8 @@ static void measure_mapped_copies(struct gpu_map *map, void *plain, void *pinned
     limits->store_pinned = pinned ? find_crossover(store_mapped, store_engine, &trial) : 0;
     limits->load_pinned = pinned ? find_crossover(load_mapped, load_engine, &trial) : 0;
     log_info(
-        "the CPU copies into GPU memory by itself up to %zu bytes (%zu from pinned memory), out "
-        "of it "
-        "up to %zu (%zu), by %s",
+        "the CPU copies into GPU memory up to %zu bytes (%zu from pinned memory), out of it up to "
+        "%zu bytes (%zu), with %s",
         limits->store_plain, limits->store_pinned, limits->load_plain, limits->load_pinned,
         wc_isa_name());
 }
@@ -321,7 +320,7 @@ static void find_map_limits(struct gpu_map *map)
         return;
     }
     if (measure_now(map)) {
-        log_info("copies by the CPU have not been measured: %s", base_last_error());
+        log_info("copies by the CPU could not be measured: %s", base_last_error());
         *l = default_limits;
         return;
     }

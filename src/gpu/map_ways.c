@@ -25,7 +25,7 @@ static weft_status dmabuf_export(struct gpu_map *map, struct map_memory *memory)
     if (map->gpu->cuda.driver_version < DMABUF_MMAP_SINCE)
         return base_fail(
             WEFT_ERR_UNSUPPORTED,
-            "this driver (CUDA %d.%d) maps no dma-buf; drivers from 610 (CUDA 13.3) do",
+            "this driver (CUDA %d.%d) cannot map a dma-buf; drivers from 610 (CUDA 13.3) can",
             map->gpu->cuda.driver_version / 1000, map->gpu->cuda.driver_version % 1000 / 10);
     return gpu_export_dmabuf(map->gpu, memory->address, memory->bytes, &memory->dmabuf);
 }
@@ -91,7 +91,8 @@ static weft_status rm_import_own(struct gpu_map *map, struct map_memory *memory)
     if (memory->number)
         return map_plain_import(map, memory);
     if (!memory->handle)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "the memory was not imported when it came");
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "the memory was not imported while its descriptor was open");
     CUresult result = cuda->MemExportToShareableHandle(&fd, memory->handle,
                                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     if (result)
@@ -151,7 +152,7 @@ static weft_status gdr_ready(struct gpu_map *map)
         gdr->gdr = gdr->api.open();
         if (!gdr->gdr) {
             status = base_fail(WEFT_ERR_UNSUPPORTED,
-                               "gdr_open() refuses: is the kernel module gdrdrv loaded?");
+                               "gdr_open() failed: is the kernel module gdrdrv loaded?");
             gdrapi_unload(&gdr->api);
         }
     }

@@ -44,9 +44,8 @@ static weft_status load_image(const struct gpu_image *image, const struct gpu_de
     result = compile_ptx(cuda, image->ptx, module);
     double took = (double)(clock_now_ns() - begun) * 1e-9;
     if (took > 1)
-        log_info("GPU %d: the driver compiled kernels for %.1f s; it keeps them, so that this user "
-                 "waits "
-                 "once (a build with nvcc has them ready)",
+        log_info("GPU %d: the driver compiled kernels for %.1f s and caches them for this user; a "
+                 "build with nvcc avoids this",
                  device->ordinal, took);
     if (!result)
         return WEFT_OK;

@@ -54,7 +54,7 @@ weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int
     *fd = -1;
     if (!gpu->cuda.MemGetHandleForAddressRange)
         return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "this CUDA driver has no cuMemGetHandleForAddressRange; version 11.7 has");
+                         "this CUDA driver has no cuMemGetHandleForAddressRange; CUDA 11.7 has");
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;

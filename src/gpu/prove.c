@@ -74,7 +74,7 @@ static weft_status choose_pairs(struct proof_run *run)
             continue;
         if (mine[pe] && all[pe * n + (size_t)boot->pe]) {
             snprintf(gpu->heap.windows[slot].evidence, sizeof gpu->heap.windows[slot].evidence,
-                     "proven before since this machine was started (WEFT_PROVE=always repeats it)");
+                     "tested before since this machine booted (WEFT_PROVE=always tests again)");
             continue;
         }
         run->slots[run->count++] = slot;
@@ -128,7 +128,7 @@ static weft_status run_kernel(struct proof_run *run)
                                     PROVE_THREADS, gpu->wait_stream, arguments);
     if (status)
         return status;
-    return gpu_wait_stream(gpu, gpu->wait_stream, "the proof of its links");
+    return gpu_wait_stream(gpu, gpu->wait_stream, "the test of its links");
 }
 
 void prove_describe(const struct prove_report *r, const char *peer, char *text, size_t bytes)
@@ -157,7 +157,8 @@ void prove_describe(const struct prove_report *r, const char *peer, char *text, 
                  round, index, peer, seen, expected);
         return;
     case PROVE_NO_LOCK:
-        snprintf(text, bytes, "compare-and-swap with %s was not granted within %.0f ms", peer, ms);
+        snprintf(text, bytes, "compare-and-swap with %s did not get the lock within %.0f ms", peer,
+                 ms);
         return;
     case PROVE_COUNT:
         snprintf(text, bytes, "atomic additions with %s gave %llu instead of %llu", peer, seen,
@@ -169,7 +170,7 @@ void prove_describe(const struct prove_report *r, const char *peer, char *text, 
                  seen, expected);
         return;
     default:
-        snprintf(text, bytes, "the proving kernel left no report on %s", peer);
+        snprintf(text, bytes, "the test kernel left no report on %s", peer);
     }
 }
 
@@ -199,16 +200,16 @@ static void apply_verdicts(struct proof_run *run, int slot, const struct verdict
     int pe = gpu->boot->local_pes[slot];
     char evidence[sizeof window->evidence];
     if (here->stage == PROVE_GOOD && there->stage == PROVE_GOOD) {
-        snprintf(window->evidence, sizeof window->evidence, "proven: %s", here->evidence);
+        snprintf(window->evidence, sizeof window->evidence, "tested: %s", here->evidence);
         return;
     }
     /* Prefer the evidence of the side that found a wrong value: the other side then only timed
      * out. */
     bool ours =
         here->stage != PROVE_GOOD && (here->stage > PROVE_NO_FLAG || there->stage <= PROVE_NO_FLAG);
-    snprintf(evidence, sizeof evidence, "the proof failed, PE %d saw: %s",
-             ours ? gpu->boot->pe : pe, ours ? here->evidence : there->evidence);
-    log_warn("GPU memory of PE %d is not used directly: %s", pe, evidence);
+    snprintf(evidence, sizeof evidence, "the test failed, PE %d saw: %s", ours ? gpu->boot->pe : pe,
+             ours ? here->evidence : there->evidence);
+    log_warn("GPU memory of PE %d is not accessed directly: %s", pe, evidence);
     gpu_relay_add_fallback(gpu, slot);
     gpu_heap_drop(&gpu->heap, slot, evidence);
 }
@@ -242,8 +243,8 @@ static weft_status clear_areas(struct gpu *gpu)
         area_address(gpu, me, 0), 0, (size_t)gpu->boot->local_npes * sizeof(struct prove_area),
         gpu->wait_stream);
     if (result)
-        return cuda_fail(&gpu->cuda, result, "clearing the areas of the proof");
-    return gpu_wait_stream(gpu, gpu->wait_stream, "clearing the areas of the proof");
+        return cuda_fail(&gpu->cuda, result, "clearing the test areas");
+    return gpu_wait_stream(gpu, gpu->wait_stream, "clearing the test areas");
 }
 
 static weft_status prove_chosen(struct proof_run *run)
@@ -276,7 +277,7 @@ weft_status gpu_prove(struct gpu *gpu)
     struct proof_run run = {.gpu = gpu};
     run.slots = calloc((size_t)gpu->boot->local_npes, sizeof *run.slots);
     weft_status status =
-        run.slots ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the proof");
+        run.slots ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the test");
     status = boot_agree(gpu->boot, status);
     if (!status)
         status = choose_pairs(&run);

@@ -149,7 +149,7 @@ static int open_relay_device(struct gpu_heap *heap, int ordinal)
     if (!heap->relays)
         heap->relays = calloc((size_t)own->visible, sizeof *heap->relays);
     if (!heap->relays) {
-        base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a third GPU");
+        base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a relay GPU");
         return -1;
     }
     struct gpu_device *device = &heap->relays[heap->relay_count];
@@ -183,14 +183,14 @@ static void select_window_relay(struct gpu_heap *heap, struct gpu_window *window
     bool all = policy == GPU_RELAY_ALWAYS || window->mapped; /* its test has failed */
     if (!find_assigned_relay(heap, peer, ordinal, all, &candidate) &&
         !find_best_relay(heap, peer, &candidate)) {
-        set_no_relay(window, own->visible < 3 ? "no third GPU is visible to this PE"
+        set_no_relay(window, own->visible < 3 ? "no relay GPU is visible to this PE"
                                               : "no GPU can access both this PE's and the peer's");
         return;
     }
     /* Two transfers over PCIe are no faster than path staged, which needs no context on another
      * GPU. */
     if (policy != GPU_RELAY_ALWAYS && (!candidate.nvlink || candidate.peers)) {
-        set_no_relay(window, "no third GPU has NVLink to both");
+        set_no_relay(window, "no relay GPU has NVLink to both");
         return;
     }
     int relay = open_relay_device(heap, candidate.ordinal);
@@ -214,9 +214,9 @@ void gpu_relay_select(struct gpu_heap *heap, enum gpu_relay_policy policy)
         if (slot == heap->boot->local_pe)
             set_no_relay(window, "the same PE");
         else if (policy == GPU_RELAY_NEVER)
-            set_no_relay(window, "not looked for: WEFT_PATH leaves it out");
+            set_no_relay(window, "not needed: WEFT_PATH excludes path relay");
         else if (policy == GPU_RELAY_WHERE_NEEDED && window->mapped)
-            set_no_relay(window, "not looked for: this GPU could access the peer's memory");
+            set_no_relay(window, "not needed: this GPU can access the peer's memory");
         else
             select_window_relay(heap, window, policy);
     }
@@ -259,7 +259,7 @@ static struct gpu *create_relay_gpu(struct gpu *gpu, int relay)
 {
     struct gpu *relay_gpu = calloc(1, sizeof *relay_gpu);
     if (!relay_gpu) {
-        base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a third GPU");
+        base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a relay GPU");
         return NULL;
     }
     relay_gpu->owner = gpu;

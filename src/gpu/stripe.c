@@ -21,13 +21,13 @@ weft_status gpu_stripes_start(struct gpu *gpu)
     int64_t wanted = config_int(CONFIG_STRIPES);
     size_t locals = (size_t)gpu->boot->local_npes;
     if (wanted < 0 || wanted > GPU_ROUTES_MOST)
-        return base_fail(WEFT_ERR_CONFIG, "WEFT_STRIPES is %lld; 0 to %d ways are wanted",
+        return base_fail(WEFT_ERR_CONFIG, "WEFT_STRIPES is %lld; expected 0 to %d routes",
                          (long long)wanted, GPU_ROUTES_MOST);
     if (wanted == 1 || locals < 2)
         return WEFT_OK;
     gpu->stripes = calloc(locals, sizeof *gpu->stripes);
     if (!gpu->stripes)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for ways to %zu PEs", locals);
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for routes to %zu PEs", locals);
     for (size_t slot = 0; slot < locals; slot++) {
         pthread_mutex_init(&gpu->stripes[slot].lock, NULL);
         gpu->stripes[slot].from = wanted ? FORCED_FROM : GPU_STRIPE_MEASURE_BYTES;
@@ -96,7 +96,7 @@ static weft_status copy_relay_share(struct gpu_stripes *set, int i, unsigned str
     if (!result && !status)
         result = relay_gpu->cuda.EventRecord(set->ended[i], stream);
     if (result)
-        status = cuda_fail(&relay_gpu->cuda, result, "an event of a part by GPU %d",
+        status = cuda_fail(&relay_gpu->cuda, result, "an event of a share by GPU %d",
                            relay_gpu->device.ordinal);
     gpu_leave(&relay_gpu->device);
     return status;
@@ -111,7 +111,7 @@ static void drain_routes(struct gpu_stripes *set, unsigned stream_index)
     for (int i = 0; i < set->routes.n; i++)
         if (!gpu_enter(&set->issuer[i]->device)) {
             gpu_wait_stream(set->issuer[i], stream_of(set->issuer[i], stream_index)->stream,
-                            "a part of a copy");
+                            "a share of a copy");
             gpu_leave(&set->issuer[i]->device);
         }
     gpu_host_route_drain(&set->host);
@@ -218,7 +218,7 @@ static void open_routes(struct gpu_stripes *set, struct gpu *gpu, int slot, int 
         if (relay < 0) {
             char name[GPU_ROUTE_NAME];
             gpu_route_name(set->routes.via[i], name);
-            snprintf(set->text, sizeof set->text, "one way: %.150s", base_last_error());
+            snprintf(set->text, sizeof set->text, "one route: %.150s", base_last_error());
             log_info("copies to PE %d do not go over %s: %s", gpu->boot->local_pes[slot], name,
                      base_last_error());
             continue;
@@ -262,8 +262,8 @@ static bool find_routes(struct gpu_stripes *set, struct gpu *gpu, int slot, size
     order_routes(set, gpu);
     if (set->routes.n > most)
         set->routes.n = most;
-    snprintf(set->text, sizeof set->text, "one way: %s",
-             several ? "no other way than that of path relay" : set->routes.text);
+    snprintf(set->text, sizeof set->text, "one route: %s",
+             several ? "no other route than that of path relay" : set->routes.text);
     open_routes(set, gpu, slot, ordinal);
     if (set->routes.n > 1)
         gpu_routes_list(&set->routes);
@@ -290,7 +290,7 @@ static void share_equally(struct gpu_stripes *set)
 {
     for (int i = 0; i < set->routes.n; i++)
         set->share[i] = GPU_STRIPE_WHOLE / (unsigned)set->routes.n;
-    snprintf(set->text, sizeof set->text, "striped over %d ways by WEFT_STRIPES (%.120s)",
+    snprintf(set->text, sizeof set->text, "striped over %d routes by WEFT_STRIPES (%.120s)",
              set->routes.n, set->routes.text);
 }
 
@@ -324,7 +324,7 @@ static weft_status decide_routes(struct gpu_stripes *set, struct gpu *gpu, struc
     weft_status status = set->routes.n > 1 ? create_events(set) : WEFT_OK;
     if (status || set->routes.n < 2) {
         if (status)
-            snprintf(set->text, sizeof set->text, "one way: %.150s", base_last_error());
+            snprintf(set->text, sizeof set->text, "one route: %.150s", base_last_error());
         disable_striping(set);
         return WEFT_OK;
     }

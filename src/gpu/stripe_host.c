@@ -80,7 +80,7 @@ void gpu_host_route_drain(struct gpu_host_route *route)
 {
     for (int end = 0; end < ENDS; end++)
         if (route->stream[end] && !gpu_enter(&route->end[end]->device)) {
-            gpu_wait_stream(route->end[end], route->stream[end], "a part of a copy");
+            gpu_wait_stream(route->end[end], route->stream[end], "a share of a copy");
             gpu_leave(&route->end[end]->device);
         }
 }
@@ -100,7 +100,7 @@ static weft_status move_piece(struct gpu_host_route *route, int end, CUevent beh
     if (!result && !status)
         result = gpu->cuda.EventRecord(done, route->stream[end]);
     if (result)
-        status = cuda_fail(&gpu->cuda, result, "an event of a part over host memory by GPU %d",
+        status = cuda_fail(&gpu->cuda, result, "an event of a share over host memory by GPU %d",
                            gpu->device.ordinal);
     gpu_leave(&gpu->device);
     return status;
@@ -121,7 +121,7 @@ static weft_status wait_and_record(struct gpu_host_route *route, int end, CUeven
     if (!result && done)
         result = gpu->cuda.EventRecord(done, route->stream[end]);
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(&gpu->cuda, result, "an event of a part over host memory by GPU %d",
+    return result ? cuda_fail(&gpu->cuda, result, "an event of a share over host memory by GPU %d",
                               gpu->device.ordinal)
                   : WEFT_OK;
 }

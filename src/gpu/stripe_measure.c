@@ -169,7 +169,7 @@ static weft_status measure_striping(struct run *run)
         return status;
     if (set->routes.n < 2 || all * (100 + GAIN_PERCENT) > one * 100) {
         snprintf(set->text, sizeof set->text,
-                 "one way: %d ways were measured %.2f times as fast as one (%.1f GB/s)", routes,
+                 "one route: %d routes were measured %.2f times as fast as one (%.1f GB/s)", routes,
                  set->routes.n < 2 || all <= 0 ? 1.0 : one / all, direct);
         set->routes.n = 1;
         return WEFT_OK;

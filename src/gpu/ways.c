@@ -47,16 +47,16 @@ static void add_route(struct gpu_routes *routes, int most, int via)
 static const char *explain_single_route(const struct gpu_links *links, int a, int b)
 {
     if (links->n < 3)
-        return "no third GPU is visible to this PE";
+        return "no relay GPU is visible to this PE";
     switch (links->join[a][b].wires) {
     case GPU_WIRES_SWITCH:
-        return "NVLink goes through switches: every way would take the same links";
+        return "NVLink goes through switches: every route would use the same links";
     case GPU_WIRES_NVLINK:
-        return links->unknown[0] ? links->unknown : "which links NVLink takes is not known";
+        return links->unknown[0] ? links->unknown : "the NVLink topology is unknown";
     case GPU_WIRES_PCIE:
-        return "no third GPU has links of its own to both, and PCIe is one link of each GPU";
+        return "no relay GPU has links of its own to both, and each GPU has one PCIe link";
     default:
-        return "no third GPU has links of its own to both";
+        return "no relay GPU has links of its own to both";
     }
 }
 

@@ -236,7 +236,7 @@ static void beside_a_kernel_that_fills_the_gpu(void **state)
     gpu->wait_limit_ns = 20 * 1000 * 1000;
     assert_int_equal(gpu_access(gpu, 1, at, WEFT_AMO_FETCH_ADD, 8, 1, 0, &fetched),
                      WEFT_ERR_TIMEOUT);
-    assert_non_null(strstr(weft_last_error(), "a kernel of the program may leave it no room"));
+    assert_non_null(strstr(weft_last_error(), "a kernel of the program may occupy the GPU"));
     fill(0);
     gpu->wait_limit_ns = 2000 * 1000 * 1000;
     assert_int_equal(gpu_quiet(gpu), WEFT_OK);

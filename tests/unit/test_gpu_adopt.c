@@ -253,12 +253,12 @@ static void memory_of_another_place_is_refused(void **state)
 {
     properties.location.id = 6;
     look(START, 1, WEFT_ERR_UNSUPPORTED,
-         "is memory of location 6, type 1, and this PE's heap is of GPU 3");
+         "is memory of location 6, type 1, but this PE's heap is on GPU 3");
     properties.location = (CUmemLocation){2, 7};
     look(START, 1, WEFT_ERR_UNSUPPORTED, "is memory of location 7, type 2");
     properties.location.type = 1;
     properties.requestedHandleTypes = 2;
-    look(START, 1, WEFT_ERR_UNSUPPORTED, "was made with handle types 0x2");
+    look(START, 1, WEFT_ERR_UNSUPPORTED, "was created with handle types 0x2");
     properties.requestedHandleTypes = 3;
     look(START, 1, WEFT_OK, "");
     properties.requestedHandleTypes = 0;
@@ -340,9 +340,8 @@ static void stretches_are_used_again(void **state)
     agreements = 0;
     assert_null(adopt(34 * MIB + 1));
     assert_non_null(strstr(base_last_error(),
-                           "36 MiB more do not fit into the windows of 64 MiB, in "
-                           "which the heap has 10 and registered memory the rest "
-                           "from 44 on"));
+                           "36 MiB more do not fit into the GPU heap's windows of 64 MiB. The heap "
+                           "uses the first 10 MiB and registered memory the rest from 44 MiB on"));
     assert_int_equal(agreements, 1);
     heap.backed = 46 * MIB; /* it has grown */
     assert_null(adopt(MIB));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of GPU memory in the CPU's addresses: what of them is mapped at the first use, what is
+/* Windows of CPU mapping of GPU memory: what of them is mapped at the first use, what is
  * given up, and the small windows that move where the GPU has no room for all. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,7 +118,7 @@ static void the_first_use_maps_a_part_and_tests_it(void **state)
     assert_int_equal(ready(OWN), 100);
     assert_int_equal(fake.tests, 1);
     assert_null(fake_at(OWN, 199 * MIB, MIB + 1));
-    assert_non_null(strstr(base_last_error(), "no memory of PE 5 is known at offset 209715200"));
+    assert_non_null(strstr(base_last_error(), "PE 5 has no known memory at offset 209715200"));
     assert_false(map->scarce);
     assert_non_null(fake_at(OWN, 199 * MIB, MIB)); /* what there is serves on */
     fake.device[WINDOW + 66 * (size_t)MIB] = 'x';

@@ -226,7 +226,8 @@ static void memory_is_imported_by_the_resource_interface(void **state)
     close(last_export);
     map_memory_at(map, OWN, 0)->handle = 0;
     assert_null(fake_at(OWN, 0, 8));
-    assert_non_null(strstr(base_last_error(), "the memory was not imported when it came"));
+    assert_non_null(
+        strstr(base_last_error(), "the memory was not imported while its descriptor was open"));
 }
 
 static void descriptors_wait_until_the_way_is_chosen(void **state)
@@ -262,8 +263,8 @@ static void every_way_that_is_refused_says_why(void **state)
         const char *why;
     } rows[] = {
         {"auto", 13020,
-         "mmap of a dma-buf: this driver (CUDA 13.2) maps no dma-buf; drivers from 610 (CUDA 13.3) "
-         "do; the GPU driver's resource interface: no such device; gdrdrv: "},
+         "mmap of a dma-buf: this driver (CUDA 13.2) cannot map a dma-buf; drivers from 610 "
+         "(CUDA 13.3) can; the GPU driver's resource interface: no such device; gdrdrv: "},
         {"dmabuf", 13030, "mmap of a dma-buf: nothing arrives"},
         {"rm", 13030, "the GPU driver's resource interface: no such device"},
     };

@@ -397,10 +397,10 @@ static void marks_of_the_owner_are_found(void **state)
         fake.device[AREA + (i == 1 ? 63 : 0)] ^= i < 2; /* a mark that is not the right one */
         lost = i == 2;
         assert_null(gpu_map_at(map, 0, 0, 8));
-        assert_string_equal(map->windows[0].why,
-                            i < 2
-                                ? "what PE 2 has left in its memory is not in what is mapped of it"
-                                : "what was stored into memory of PE 2 is not there");
+        assert_string_equal(
+            map->windows[0].why,
+            i < 2 ? "the tag that PE 2 wrote into its memory is not found in its mapping"
+                  : "data stored into memory of PE 2 is not found there");
         map->windows[0].refused = lost = false;
         memcpy(fake.device + AREA, saved, sizeof saved);
     }

@@ -350,9 +350,8 @@ static void only_slot_two(enum gpu_relay_policy wish)
 static void the_best_third_is_taken(void **state)
 {
     only_slot_two(GPU_RELAY_WHERE_NEEDED);
-    assert_string_equal(windows[2].relay_text, "no third GPU has NVLink to both");
-    assert_string_equal(windows[0].relay_text,
-                        "not looked for: this GPU could access the peer's memory");
+    assert_string_equal(windows[2].relay_text, "no relay GPU has NVLink to both");
+    assert_string_equal(windows[0].relay_text, "not needed: this GPU can access the peer's memory");
     assert_string_equal(windows[OWN].relay_text, "the same PE");
     link(4, 1); /* to one side only */
     only_slot_two(GPU_RELAY_WHERE_NEEDED);
@@ -385,7 +384,7 @@ static void the_best_third_is_taken(void **state)
     expect("open3 "); /* each is opened once */
     assert_int_equal(gpu.heap.relay_count, 2);
     gpu_relay_select(&gpu.heap, GPU_RELAY_NEVER);
-    assert_string_equal(windows[2].relay_text, "not looked for: WEFT_PATH leaves it out");
+    assert_string_equal(windows[2].relay_text, "not needed: WEFT_PATH excludes path relay");
 }
 
 static void where_it_is_forced_anything_serves(void **state)
@@ -406,7 +405,7 @@ static void where_it_is_forced_anything_serves(void **state)
     assert_string_equal(windows[2].relay_text, "no GPU can access both this PE's and the peer's");
     gpu.device.visible = 2;
     only_slot_two(GPU_RELAY_ALWAYS);
-    assert_string_equal(windows[2].relay_text, "no third GPU is visible to this PE");
+    assert_string_equal(windows[2].relay_text, "no relay GPU is visible to this PE");
     windows[2].gpu.uuid.bytes[3] = 1;
     only_slot_two(GPU_RELAY_ALWAYS);
     assert_string_equal(windows[2].relay_text,
@@ -422,7 +421,7 @@ static void the_peers_own_is_the_last_resort(void **state)
     windows[2].mapped = false;
     hidden = 3, cut(4, 1), cut(0, 1);
     gpu_relay_select(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
-    assert_string_equal(windows[2].relay_text, "no third GPU has NVLink to both");
+    assert_string_equal(windows[2].relay_text, "no relay GPU has NVLink to both");
 }
 
 /* Of equal ones the one over which fewer windows go. */
@@ -473,7 +472,7 @@ static void a_third_that_cannot_be_opened_is_none(void **state)
     gpu.heap.relay_count = 0;
     counted.fail_in = 1;
     only_slot_two(GPU_RELAY_ALWAYS);
-    assert_string_equal(windows[2].relay_text, "no private memory for a third GPU");
+    assert_string_equal(windows[2].relay_text, "no private memory for a relay GPU");
 }
 
 /* ------------------------------------------------------------------------------------ life time */
@@ -516,7 +515,7 @@ static void third_gpus_are_started_and_lost(void **state)
         gpu_relay_start(&gpu);
         assert_int_equal(windows[0].relay, -1);
         assert_string_equal(windows[0].relay_text,
-                            i ? "no private memory for a third GPU" : "no private memory");
+                            i ? "no private memory for a relay GPU" : "no private memory");
         gpu_relay_stop(&gpu);
     }
 }
@@ -558,7 +557,7 @@ static void a_third_is_found_late(void **state)
     gpu.heap.growing = false;
     windows[2].mapped = true; /* and is to be given up */
     gpu_relay_add_fallback(&gpu, 2);
-    assert_string_equal(windows[2].relay_text, "no third GPU has NVLink to both");
+    assert_string_equal(windows[2].relay_text, "no relay GPU has NVLink to both");
     assert_true(planned_all);
     link(3, 1), link(3, 2);
     for (int i = 0; i < 2; i++) {
