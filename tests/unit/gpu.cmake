@@ -73,7 +73,7 @@ add_dependencies(test_gpu_stripe fakecuda fakenvml)
 set_tests_properties(unit.gpu_stripe PROPERTIES LABELS "unit;long")
 weft_unit_test(gpu_api_faults SOURCES test_gpu_api_faults.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_api_faults fakecuda)
-weft_unit_test(gpu_memory_users SOURCES test_gpu_holders.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
+weft_unit_test(gpu_holders SOURCES test_gpu_holders.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_holders fakenvml)
 
 # Every call made to fail once more, on a driver that does its work later.

@@ -206,7 +206,8 @@ static void plain_memory_is_compared(void **state)
     gpu_map_own_forget(map, fake.device + 128 * MIB, 1);
     copies = 0;
     differ = 8;
-    fails(128 * MIB + LEAD, 8, WEFT_ERR_UNSUPPORTED, "are not what the CPU finds in their mapping");
+    fails(128 * MIB + LEAD, 8, WEFT_ERR_UNSUPPORTED,
+          "differ from what the CPU loads from their mapping");
     assert_int_equal(copies, 8);
     assert_int_equal(fake.mapped, 0);
     assert_null(map->own);

@@ -84,9 +84,10 @@ static void which_ways(void **state)
         {"mesh", 4, "0-1:2,0-2:1,1-2:1,0-3:4,1-3:3", 0, 1, 2, false, "d 3", "direct, over GPU 3"},
         /* PCIe between the two, NVLink over a third: no wire in common. */
         {"bridges", 3, "0-1:p,0-2:4,1-2:4", 0, 1, 8, false, "d 2", "direct, over GPU 2"},
-        {"bridges", 3, "0-1:p,0-2:4,1-2:p", 0, 1, 8, false, "d", "PCIe is one link of each GPU"},
+        {"bridges", 3, "0-1:p,0-2:4,1-2:p", 0, 1, 8, false, "d", "each GPU has one PCIe link"},
         /* PCIe alone: every way takes each GPU's own link, and an uplink that they share. */
-        {"pcie", 4, "0-1:p,0-2:p,0-3:p,1-2:p,1-3:p,2-3:p", 0, 1, 8, false, "d", "PCIe is one link"},
+        {"pcie", 4, "0-1:p,0-2:p,0-3:p,1-2:p,1-3:p,2-3:p", 0, 1, 8, false, "d",
+         "each GPU has one PCIe link"},
         {"pcie", 4, "0-1:p,0-2:p,0-3:p,1-2:p,1-3:p,2-3:p", 0, 1, 8, true, "d 2 3", "over GPU 2"},
         /* NVSwitch: all ways share the GPU's links. */
         {"switch", 4, "0-1:s,0-2:s,0-3:s,1-2:s,1-3:s,2-3:s", 0, 1, 8, false, "d", "switches"},
