@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks NVML which processes hold memory of a GPU. See users.h. */
+/* Queries NVML for the processes that use memory of a GPU. See users.h. */
 #include "gpu/users.h"
 
 #include "base/status.h"
@@ -56,12 +56,12 @@ static int by_memory(const void *a, const void *b)
 
 static void list_processes(struct nvml_process *processes, unsigned count, char *text, size_t bytes)
 {
-    size_t used = (size_t)snprintf(text, bytes, "it is held by ");
+    size_t used = (size_t)snprintf(text, bytes, "it is used by ");
     qsort(processes, count, sizeof *processes, by_memory);
     for (unsigned i = 0; i < count && used < bytes; i++) {
         char name[32], amount[32];
         process_name(processes[i].pid, name, sizeof name);
-        /* In some containers the amount is not told: all ones. */
+        /* In some containers NVML reports no amount: all ones. */
         if (processes[i].memory == ~0ull)
             snprintf(amount, sizeof amount, "amount unknown");
         else
@@ -72,11 +72,11 @@ static void list_processes(struct nvml_process *processes, unsigned count, char 
     }
 }
 
-void gpu_holders(const struct gpu_device *gpu, char *text, size_t bytes)
+void gpu_memory_users(const struct gpu_device *gpu, char *text, size_t bytes)
 {
     struct nvml nvml;
     if (nvml_open(&nvml)) {
-        snprintf(text, bytes, "who holds it is not known (%s)", base_last_error());
+        snprintf(text, bytes, "which processes use it is unknown (%s)", base_last_error());
         return;
     }
     struct nvml_process processes[PROCESSES];
@@ -85,10 +85,10 @@ void gpu_holders(const struct gpu_device *gpu, char *text, size_t bytes)
     nvml_return status = device && nvml.processes ? nvml.processes(device, &count, processes)
                                                   : NVML_FUNCTION_NOT_FOUND;
     if (status != NVML_OK)
-        snprintf(text, bytes, "who holds it is not known (%s)", nvml_words(&nvml, status));
+        snprintf(text, bytes, "which processes use it is unknown (%s)", nvml_words(&nvml, status));
     else if (count == 0)
         snprintf(text, bytes,
-                 "NVML lists no process that holds it (one in another PID namespace "
+                 "NVML lists no process that uses it (one in another PID namespace "
                  "is not listed)");
     else
         list_processes(processes, count < PROCESSES ? count : PROCESSES, text, bytes);

@@ -28,7 +28,7 @@ static void disown(struct weft_job *job)
         ctx->gpu = NULL;
     }
     if (job->gpu)
-        gpu_map_forget_all(job->gpu->heap.map);
+        gpu_map_abandon(job->gpu->heap.map);
     job->boot->ops->forked(job->boot);
 }
 

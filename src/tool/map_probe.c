@@ -77,7 +77,7 @@ static CUresult try_data(const struct cuda *cuda, CUdeviceptr device, char *mapp
     *where = NULL;
     fill(sent, seed);
     wc_store(mapped, sent, TEST_BYTES);
-    wc_settle(mapped);
+    wc_flush(mapped);
     CUresult result = cuda->MemcpyDtoH(came, device, TEST_BYTES);
     if (!result && memcmp(sent, came, TEST_BYTES) != 0)
         *where = "what the CPU stored";

@@ -98,7 +98,7 @@ static int slot_of[NPES] = {-1, -1, 1, -1, 2, -1, -1, 3, -1, -1};
 static struct gpu_window windows[4];
 static struct sent scratch[2 * COLL_MEMBERS];
 static struct gpu_map map;
-static struct map_way *const some_way = (struct map_way *)&map;
+static struct map_backend *const some_way = (struct map_backend *)&map;
 static struct boot boot = {.local_pe = 1};
 static struct gpu_coll gpu_coll;
 static struct cuda cuda;

@@ -56,7 +56,7 @@ static int setup(void **state)
 {
     (void)state;
     static char way;
-    map.way = (const struct map_way *)(const void *)&way;
+    map.backend = (const struct map_backend *)(const void *)&way;
     map.windows = windows;
     gpu.boot = &boot;
     gpu.slot_of = slot_of;

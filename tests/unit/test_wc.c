@@ -74,7 +74,7 @@ static void the_instructions_have_a_name(void **state)
     static const char *const names[] = {"plain", "SSE4.1", "AVX2", "AVX-512"};
     int found = 0;
     for (int i = 0; i < 4; i++)
-        found += strcmp(wc_manner(), names[i]) == 0;
+        found += strcmp(wc_isa_name(), names[i]) == 0;
     assert_int_equal(found, 1);
 }
 

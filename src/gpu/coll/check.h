@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking mode: a round in front of each collective in which the members tell each other what they
- * are about to do. Who sees a difference leaves a record that names the other member, and every
- * later kernel of the team on this GPU ends without storing anything at others. All see it: what
- * two tell differently, a third has from both. See kernels.cu. */
+/* Checking mode: before each collective a round in which the members exchange the arguments of the
+ * coming call. A member that sees a difference leaves a record that names the other member, and
+ * every later kernel of the team on this GPU ends without storing anything at other members. All
+ * members see a difference: where two members send different arguments, a third receives both. See
+ * kernels.cu. */
 #ifndef WEFT_GPU_COLL_CHECK_H
 #define WEFT_GPU_COLL_CHECK_H
 
@@ -18,7 +19,7 @@ WEFT_DEVICE_NOINLINE void tell_difference(struct gpu_reporting reporting, int op
                     0);
 }
 
-/* Unit `unit`, of two, of what this member tells. */
+/* Returns unit `unit`, of two, of the arguments that this member sends. */
 WEFT_DEVICE struct weft_dev_vec16 header_unit(const struct coll_call *c, uint64_t factor, int unit)
 {
     struct weft_dev_vec16 v;

@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[COLL_KERNEL_COUNT] = {
+static const char *const coll_kernel_names[COLL_KERNEL_COUNT] = {
 #define COLL_KERNEL_NAME(name) #name,
     COLL_KERNELS(COLL_KERNEL_NAME)
 #undef COLL_KERNEL_NAME
 };
 
-static weft_status load(struct gpu *gpu, struct gpu_coll *coll)
+static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
 {
     const char *kind;
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    status = gpu_image_load(&gpu_coll_kernels_image, &gpu->device, names, COLL_KERNEL_COUNT,
-                            &coll->module, coll->functions, &kind);
+    status = gpu_image_load(&gpu_coll_kernels_image, &gpu->device, coll_kernel_names,
+                            COLL_KERNEL_COUNT, &coll->module, coll->functions, &kind);
     if (!status) {
         CUresult result = gpu->cuda.StreamCreate(&coll->stream, CU_STREAM_NON_BLOCKING);
         if (result) {
@@ -38,7 +38,8 @@ static weft_status load(struct gpu *gpu, struct gpu_coll *coll)
 
 weft_status gpu_coll_ready(struct gpu *gpu)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* loading is rare */
+    /* one lock for all GPUs: loading is rare */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     if (__atomic_load_n(&gpu->coll, __ATOMIC_ACQUIRE))
         return WEFT_OK;
     pthread_mutex_lock(&lock);
@@ -46,7 +47,7 @@ weft_status gpu_coll_ready(struct gpu *gpu)
     struct gpu_coll *coll = NULL;
     if (!gpu->coll) {
         coll = calloc(1, sizeof *coll);
-        status = coll ? load(gpu, coll)
+        status = coll ? load_coll_kernels(gpu, coll)
                       : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for collectives");
         if (!status) {
             pthread_mutex_init(&coll->lock, NULL);
@@ -86,8 +87,8 @@ weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned b
     void *arguments[] = {call};
     CUresult result = gpu->cuda.LaunchKernel(gpu->coll->functions[kernel], blocks, 1, 1, threads, 1,
                                              1, 0, stream, arguments, NULL);
-    return result ? cuda_fail(&gpu->cuda, result, "cuLaunchKernel of %s on GPU %d", names[kernel],
-                              gpu->device.ordinal)
+    return result ? cuda_fail(&gpu->cuda, result, "cuLaunchKernel of %s on GPU %d",
+                              coll_kernel_names[kernel], gpu->device.ordinal)
                   : WEFT_OK;
 }
 
@@ -126,7 +127,7 @@ weft_status gpu_coll_begin_at(struct gpu *gpu, int team, uint64_t number)
     if (!status)
         status = gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, proof),
                             GPU_ACCESS_STORE, sizeof number, COLL_PROOF_NONE, 0, NULL);
-    /* Behind all three, so that they are there. */
+    /* A load after the three stores waits until they are complete. */
     return status ? status
                   : gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, begun),
                                GPU_ACCESS_LOAD, sizeof number, 0, 0, &before);

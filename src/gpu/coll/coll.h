@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives on GPU memory need of a GPU: the areas of teams in the library's part of the
- * heap, the module with their kernels, loaded at first use, and a stream for those that the host
- * calls. Which kernel serves, and with what arguments, is known in ops/coll/kernel.c. */
+/* The GPU resources of collectives on GPU memory: the areas of teams in the library's part of the
+ * heap, the module with the kernels, loaded at first use, and a stream for collectives that the
+ * host calls. ops/coll/kernel.c chooses the kernel and its arguments. */
 #ifndef WEFT_GPU_COLL_H
 #define WEFT_GPU_COLL_H
 
@@ -20,37 +20,39 @@ struct gpu_coll {
     CUmodule module;
     CUfunction functions[COLL_KERNEL_COUNT];
     CUstream stream;
-    pthread_mutex_t lock; /* one collective of the host at a time */
+    pthread_mutex_t lock; /* held for one collective of the host at a time */
     struct gpu_engines engines;
 };
 
-/* Bytes of all areas in each window. */
+/* Returns the bytes of all areas in each window. */
 static inline size_t gpu_coll_bytes(void)
 {
     return coll_area_offset(COLL_TEAMS);
 }
 
-/* Loads the kernels unless they are there: gpu->coll is then set. Not during a capture. From any
- * thread. */
+/* Loads the kernels at the first call and sets gpu->coll. Must not be called during a stream
+ * capture. Any thread may call it. */
 weft_status gpu_coll_ready(struct gpu *gpu);
 
-/* Of the GPU side, at its end: the stream, which the caller closes, then the rest. */
+/* Called when the GPU side closes: gpu_coll_take_stream() hands the stream to the caller, who
+ * closes it; gpu_coll_close() releases the rest. */
 CUstream gpu_coll_take_stream(struct gpu *gpu);
 void gpu_coll_close(struct gpu *gpu);
 
-/* Puts a kernel on a stream; the device's context is current. */
+/* Launches a kernel on a stream. The device's context is current. */
 weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned blocks,
                             unsigned threads, CUstream stream, struct coll_call *call);
 
-/* An alltoallv's array `which` of `n` words from memory of the host: where the kernel finds it,
- * until the next is put there. Under the lock above. */
+/* Copies size array `which` of an alltoallv, `n` words of host memory, to pinned memory and returns
+ * its device address. The array stays valid until the next call. The caller holds gpu_coll.lock. */
 const uint64_t *gpu_coll_sizes(struct gpu *gpu, int which, const uint64_t *words, int n);
 
-/* The number of the latest round of a team's own area, and its beginning anew behind a number. */
+/* gpu_coll_number() reads the number of the latest round from a team's own area.
+ * gpu_coll_begin_at() resets the area, so that the next round is number + 1. */
 weft_status gpu_coll_number(struct gpu *gpu, int team, uint64_t *number);
 weft_status gpu_coll_begin_at(struct gpu *gpu, int team, uint64_t number);
 
-/* What the proof of lines left in the team's own area (ll128.h). */
+/* Reads the result of the LL128 test from the team's own area (ll128.h). */
 weft_status gpu_coll_proof(struct gpu *gpu, int team, uint64_t *found);
 
 #endif

@@ -30,7 +30,7 @@ void gpu_engines_close(struct gpu_engines *engines, struct gpu *gpu)
     pthread_mutex_destroy(&engines->lock);
 }
 
-static int capture_of(const struct gpu *gpu, CUstream stream, uint64_t *id)
+static int get_capture(const struct gpu *gpu, CUstream stream, uint64_t *id)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = gpu->cuda.StreamGetCaptureInfo
@@ -39,9 +39,10 @@ static int capture_of(const struct gpu *gpu, CUstream stream, uint64_t *id)
     return result ? CU_STREAM_CAPTURE_STATUS_NONE : status;
 }
 
-/* The set of this order, and of this capture or of none. NULL: all are in use. */
-static struct gpu_engine_set *set_of(struct gpu_engines *engines, const struct gpu *gpu, int order,
-                                     bool captured, uint64_t id)
+/* Finds the set of this order and this capture (or of no capture), or takes a free set. NULL: all
+ * are in use. */
+static struct gpu_engine_set *find_set(struct gpu_engines *engines, const struct gpu *gpu,
+                                       int order, bool captured, uint64_t id)
 {
     struct gpu_engine_set *free = NULL;
     if (captured && !gpu->cuda.StreamGetCaptureInfo)
@@ -56,10 +57,11 @@ static struct gpu_engine_set *set_of(struct gpu_engines *engines, const struct g
         if (set->captured != captured)
             continue;
         int status =
-            captured ? capture_of(gpu, set->stream[0], &other) : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+            captured ? get_capture(gpu, set->stream[0], &other) : CU_STREAM_CAPTURE_STATUS_ACTIVE;
         if (set->order == order && status == CU_STREAM_CAPTURE_STATUS_ACTIVE && other == id)
             return set;
-        if (status == CU_STREAM_CAPTURE_STATUS_NONE) /* its capture has ended */
+        /* its capture has ended, so the set is free */
+        if (status == CU_STREAM_CAPTURE_STATUS_NONE)
             free = set;
     }
     if (free) {
@@ -69,7 +71,7 @@ static struct gpu_engine_set *set_of(struct gpu_engines *engines, const struct g
     return free;
 }
 
-static weft_status fill_set(struct gpu_engine_set *set, const struct gpu *gpu, int streams)
+static weft_status grow_set(struct gpu_engine_set *set, const struct gpu *gpu, int streams)
 {
     CUresult result = CUDA_SUCCESS;
     if (!set->begun)
@@ -92,13 +94,14 @@ static weft_status copy_one(struct gpu *gpu, CUstream stream, const struct gpu_e
     return gpu_copy_on(gpu, stream, copy->dst, copy->src, copy->bytes);
 }
 
-/* The first copy stays on the caller's stream, which waits for the others before it goes on. */
+/* The first copy stays on the caller's stream, which waits for the others before its later
+ * operations. */
 static weft_status copy_forked(struct gpu_engine_set *set, struct gpu *gpu, CUstream stream,
                                const struct gpu_engine_copy *copies, int n)
 {
     const struct cuda *cuda = &gpu->cuda;
     int used = n - 1 < GPU_ENGINE_STREAMS ? n - 1 : GPU_ENGINE_STREAMS;
-    weft_status status = fill_set(set, gpu, used);
+    weft_status status = grow_set(set, gpu, used);
     CUresult result = status ? CUDA_SUCCESS : cuda->EventRecord(set->begun, stream);
     for (int i = 0; i < used && !result && !status; i++)
         result = cuda->StreamWaitEvent(set->stream[i], set->begun, 0);
@@ -112,33 +115,33 @@ static weft_status copy_forked(struct gpu_engine_set *set, struct gpu *gpu, CUst
             result = cuda->StreamWaitEvent(stream, set->ended[i], 0);
     }
     if (result)
-        status = cuda_fail(cuda, result, "an event of %d copies side by side on GPU %d", n,
+        status = cuda_fail(cuda, result, "an event of %d parallel copies on GPU %d", n,
                            gpu->device.ordinal);
     return status;
 }
 
-/* What failed in part is complete before the caller is told, so that it may use its memory
- * again. */
-static void settle(struct gpu_engine_set *set, struct gpu *gpu)
+/* After a failure in part: waits for the copies that were enqueued, so that the caller may reuse
+ * its memory. */
+static void drain_set(struct gpu_engine_set *set, struct gpu *gpu)
 {
-    char sentence[512];
-    snprintf(sentence, sizeof sentence, "%s", base_last_error());
+    char message[512];
+    snprintf(message, sizeof message, "%s", base_last_error());
     for (int i = 0; i < set->streams; i++)
         gpu_wait_stream(gpu, set->stream[i], "a part of several copies");
-    base_fail(WEFT_ERR_SYSTEM, "%s", sentence);
+    base_fail(WEFT_ERR_SYSTEM, "%s", message);
 }
 
 static weft_status copy_locked(struct gpu_engines *engines, struct gpu *gpu, CUstream stream,
                                int order, const struct gpu_engine_copy *copies, int n)
 {
     uint64_t id = 0;
-    bool captured = capture_of(gpu, stream, &id) != CU_STREAM_CAPTURE_STATUS_NONE;
+    bool captured = get_capture(gpu, stream, &id) != CU_STREAM_CAPTURE_STATUS_NONE;
     weft_status status = WEFT_OK;
-    struct gpu_engine_set *set = n > 1 ? set_of(engines, gpu, order, captured, id) : NULL;
+    struct gpu_engine_set *set = n > 1 ? find_set(engines, gpu, order, captured, id) : NULL;
     if (set) {
         status = copy_forked(set, gpu, stream, copies, n);
         if (status && !captured)
-            settle(set, gpu);
+            drain_set(set, gpu);
         return status;
     }
     for (int i = 0; i < n && !status; i++)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoallv and collect, direct: sizes and places come first, a unit of packets for each member,
- * which also says that destinations are ready; then the blocks go where they belong, as in
- * simple.h. Three trips and a fence, the bytes themselves and a unit for each member on each
- * link. Through scratch: sized.h. */
+/* Alltoallv and collect with the simple protocol. The members first exchange sizes and offsets, in
+ * one unit of LL packets for each member, which also reports that destinations are ready. Then the
+ * blocks are stored to their destinations, as in simple.h. Three transfers and a fence; the
+ * bytes themselves and a unit for each member on each link. The staged protocol is in
+ * sized.h. */
 #ifndef WEFT_GPU_COLL_OFFERS_H
 #define WEFT_GPU_COLL_OFFERS_H
 
@@ -10,16 +11,16 @@
 
 #include "gpu/coll/round.h"
 
-/* Of this member and member i: how many bytes go there and where they lie in src; and what it is
- * told: where its block may go, and how many bytes may come, none where that would be behind the
- * destination's end. For collect, which has no counts, it is told how many bytes this member
- * has. */
+/* What this member and member i exchange: how many bytes go to member i and their offset in src;
+ * and the offer to member i: the offset of its block in dst and how many bytes may come, 0 where
+ * that would exceed the destination's end. For collect, which has no counts, the offer is the
+ * number of bytes of this member. */
 struct sized_own {
     uint64_t bytes, from;
-    struct weft_dev_vec16 offer; /* travels as a unit of packets */
+    struct weft_dev_vec16 offer; /* sent as a unit of LL packets */
 };
 
-/* Four loads that do not wait for one another: the arrays may be memory of the host. */
+/* The four loads do not wait for each other: the arrays may be in host memory. */
 WEFT_DEVICE struct sized_own sizes_of(const struct coll_call *c, int member)
 {
     struct sized_own own = {c->bytes, 0, {c->bytes, 0}};
@@ -34,7 +35,7 @@ WEFT_DEVICE struct sized_own sizes_of(const struct coll_call *c, int member)
     return own;
 }
 
-/* A block is larger than the place that its receiver has for it: nothing is stored there. */
+/* Reports a block that is larger than the receiver's space for it; nothing is stored there. */
 WEFT_DEVICE_NOINLINE void refuse_block(struct gpu_reporting reporting, int operation, int team,
                                        int pe, const void *at, uint64_t bytes, uint64_t room)
 {
@@ -47,7 +48,7 @@ WEFT_DEVICE char *place_at(const struct coll_call *c, int member, uint64_t at)
     return member == c->me ? c->dst + at : c->part[member] + c->to + at;
 }
 
-/* A block to its place at `member`, unless it is there already. */
+/* Stores a block to its destination at `member`, unless it is there already. */
 WEFT_DEVICE void push_block(const struct round *r, int member, const char *from, uint64_t bytes,
                             uint64_t at)
 {
@@ -57,9 +58,9 @@ WEFT_DEVICE void push_block(const struct round *r, int member, const char *from,
         weft_dev_move(to, from, (size_t)bytes, r->rank, r->threads, 0);
 }
 
-/* Behind a round in which something of this member's does not fit, by all threads: whether this one
- * is to tell. It is of the last block, since who sees the word waits for nothing any more, and the
- * blocks that are still under way would be lost. */
+/* Called by all threads after a round in which a block of this member did not fit. Returns whether
+ * this thread reports it: a thread of the last block to end, since a host that sees the report
+ * stops waiting, and blocks that are still running would be lost. */
 WEFT_DEVICE int is_last_of_all(const struct round *r)
 {
     uint64_t blocks = weft_dev_grid_dim_x();
@@ -71,7 +72,7 @@ WEFT_DEVICE int is_last_of_all(const struct round *r)
     return 1;
 }
 
-/* A lone member has nobody to meet: no round, and no fence but the kernel's end. */
+/* A team of one member needs no round, and no fence except the kernel's end. */
 WEFT_DEVICE void push_alone(struct round *r, const struct coll_call *c)
 {
     struct sized_own own = sizes_of(c, 0);
@@ -85,8 +86,9 @@ WEFT_DEVICE void push_alone(struct round *r, const struct coll_call *c)
         refuse_block(c->reporting, c->operation, c->team, c->pe[0], c->dst + at, own.bytes, room);
 }
 
-/* Everyone's offer and what goes to each, in shared memory: [2 i] and [2 i + 1] of member i.
- * `first` has the sizes of the member whose number is this thread's. */
+/* Exchanges the offers. offers[2 i] and [2 i + 1]: offer of member i; sends[2 i] and [2 i + 1]:
+ * what goes to member i; both in shared memory. `first` has the sizes for the member with this
+ * thread's index. */
 WEFT_DEVICE void exchange_offers(struct round *r, struct sized_own first, uint64_t *offers,
                                  uint64_t *sends)
 {
@@ -113,13 +115,13 @@ WEFT_DEVICE void exchange_offers(struct round *r, struct sized_own first, uint64
     r->failed = weft_dev_sync_block_or(r->failed);
 }
 
-/* What goes to a member, and where to in its destination. */
+/* The block for a member and its offset in the destination. */
 struct sized_block {
     uint64_t bytes, from, at, room;
     int fits;
 };
 
-/* before, all: of a collect, bytes of the members in front of this one, and of all. */
+/* before, all: for collect, bytes of the members before this one, and of all members. */
 WEFT_DEVICE struct sized_block block_for(const struct coll_call *c, const uint64_t *offers,
                                          const uint64_t *sends, int member, uint64_t before,
                                          uint64_t all)
@@ -134,7 +136,7 @@ WEFT_DEVICE struct sized_block block_for(const struct coll_call *c, const uint64
     return b;
 }
 
-/* What does not fit, behind the round. */
+/* Reports the blocks that did not fit, after the round. */
 WEFT_DEVICE void refuse_blocks(const struct round *r, const uint64_t *offers, const uint64_t *sends,
                                uint64_t before, uint64_t all)
 {
@@ -152,13 +154,13 @@ WEFT_DEVICE void refuse_blocks(const struct round *r, const uint64_t *offers, co
     }
 }
 
-/* Alltoallv and collect: sizes and places are exchanged first, which also says that destinations
- * are ready. The own ones are loaded while the number of the round is on its way. */
+/* Alltoallv and collect: the members first exchange sizes and offsets, which also reports that
+ * destinations are ready. The own sizes are loaded while the number of the round is in flight. */
 KERNEL weft_coll_push_sized(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
     WEFT_SHARED(uint64_t, offers, [2 * COLL_MEMBERS]);
-    WEFT_SHARED(uint64_t, sends, [2 * COLL_MEMBERS]); /* bytes and where they lie in src */
+    WEFT_SHARED(uint64_t, sends, [2 * COLL_MEMBERS]); /* bytes and offset in src */
     const struct coll_call *c = &call;
     struct round r;
     struct sized_own first = {0, 0, {0, 0}};

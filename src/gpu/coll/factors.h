@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How elements are combined, and weighted sums: scaled ones whose factor is of the member's own
- * elements. Who combines elements needs the factors of all, since those of 16 and 8 bits are
- * multiplied in binary32, which no way carries: so each member sends its own one as a unit of
- * packets, beside what else it sends and in the order of slots (two places used in turn), and each
- * block takes all before it combines. How many members there are makes no difference to the
+/* How elements are combined, and weighted sums: scaled sums in which each member has its own
+ * factor. The member that combines elements needs the factors of all members, since elements of 16
+ * and 8 bits are multiplied in binary32, which no protocol carries. So each member sends its factor
+ * as a unit of LL packets in addition to its data, into slots of its own (two, used in turn), and
+ * each block receives all factors before it combines. The number of members does not change the
  * bits. */
 #ifndef WEFT_GPU_COLL_FACTORS_H
 #define WEFT_GPU_COLL_FACTORS_H
@@ -12,8 +12,9 @@
 
 #include "gpu/coll/round.h"
 
-/* How elements are combined. more 0: of 16 bits and more, by the host's operations but the average.
- * The kernels of the rest are others of the same text, so that these are not slower for it. */
+/* How elements are combined. more 0: elements of 16 bits and more, by the host's operations except
+ * the average. Separate kernels of the same text serve the other cases, so that these are not
+ * slower. */
 WEFT_DEVICE struct weft_dev_how how_of(const struct coll_call *c, int more)
 {
     weft_type type = (weft_type)c->type;
@@ -32,7 +33,7 @@ WEFT_DEVICE char *factor_slot(const struct round *r, int at, int from)
     return area_of(r->c, at)->factors[r->number & 1][from];
 }
 
-/* Behind await_slots(): places of the round before the last are free. */
+/* Called after await_slots(): the slots of the round before the last one are then free. */
 WEFT_DEVICE void factors_send(const struct round *r, struct weft_dev_how h)
 {
     const struct coll_call *c = r->c;
@@ -44,7 +45,8 @@ WEFT_DEVICE void factors_send(const struct round *r, struct weft_dev_how h)
             unit_send(factor_slot(r, i, c->me), 0, v, 0, r->packet);
 }
 
-/* Into `factors`, shared by the block; no thread goes on before all are there. */
+/* Receives the factors into `factors`, shared by the block. No thread continues before all have
+ * arrived. */
 WEFT_DEVICE void factors_take(struct round *r, struct weft_dev_how h, double *factors)
 {
     const struct coll_call *c = r->c;
@@ -61,7 +63,7 @@ WEFT_DEVICE void factors_take(struct round *r, struct weft_dev_how h, double *fa
     r->factors = factors;
 }
 
-/* Of a round without packets. */
+/* Exchanges the factors in a round without LL packets. */
 WEFT_DEVICE void factors_exchange(struct round *r, struct weft_dev_how h, double *factors)
 {
     if (!h.more || !r->c->weighted)
@@ -71,7 +73,7 @@ WEFT_DEVICE void factors_exchange(struct round *r, struct weft_dev_how h, double
     factors_take(r, h, factors);
 }
 
-/* How the elements of a member are combined. */
+/* Returns how the elements of one member are combined. */
 WEFT_DEVICE struct weft_dev_how how_for(const struct round *r, struct weft_dev_how h, int member)
 {
     if (h.more && r->factors)

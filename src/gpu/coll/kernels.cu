@@ -1,48 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives over GPUs that reach each other by load and store, for the host and for streams.
- * Ways, a file each, told apart by what a round costs besides its bytes (T: one trip over the link,
- * about 0.8 us on NVLink 4; F: a fence behind stores to peers, about 1.5 to 2 us):
+/* Collectives over GPUs that access each other by load and store, for the host and for streams.
+ * One file for each protocol. The table lists what a round costs (T: one transfer over a link,
+ * about 0.8 us on NVLink 4; F: a fence after stores to peers, about 1.5 to 2 us) and the bytes on
+ * each link for n members.
  *
- *   ll.h  one trip             _send, _reduce_one                    1 T      2 x (n - 1)
- *                   x bytes on each link
- *                   two trips            _reduce_two                           2 T      4 x (n - 1)
- *                                        / n x bytes
- *   ll128.h    one trip             _send_lines, _reduce_one_lines        1 T      1.07 x (n -
- *                   1) x bytes
- *                   two trips            _reduce_two_lines                     2 T      2.13 x (n -
- *                                        1) / n x bytes
- *   simple.h   blocks, reductions   _push, _combine                       2 T + F  the bytes
- *                   themselves
- *   spread.h   large broadcasts     _spread                               2 T + F  the bytes
- *                   themselves
- *   exchange.h   alltoallv, collect   _push_sized                           3 T + F  and a unit
- *                   for each member
- *   staged.h  the same through     _push_scratch, _spread_scratch,       3 T + F  the bytes
- *                   themselves, and a copy at
- *                   scratch              _reduce_scratch                                each end
- *   sized.h                         _sized_scratch                        4 T + F  and a unit
- *                                        for each member
- *   strided.h  elements with gaps   _send_strided, _push_strided,         as _send, _push and
- *                   _push_scratch
- *                                        _push_strided_scratch
- *   here            for copy engines     _meet, twice or more                  2 T + F  the bytes
- *                   themselves, by no kernel
+ *   file             protocol and operation           kernels                        cost
+ *                                                         bytes on each link
+ *   ll.h   LL, one-shot                     _send, _reduce_one             1 T
+ *                                                         2 x (n - 1) x bytes
+ *                    LL, two-shot                     _reduce_two                    2 T
+ *                                                         4 x (n - 1) / n x bytes
+ *   ll128.h     LL128, one-shot                  _send_lines, _reduce_one_lines 1 T
+ *                                                         1.07 x (n - 1) x bytes
+ *                    LL128, two-shot                  _reduce_two_lines              2 T
+ *                                                         2.13 x (n - 1) / n x bytes
+ *   simple.h    simple: blocks, reductions       _push, _combine                2 T + F
+ *                                                         the bytes themselves
+ *   spread.h    simple: large broadcasts         _spread                        2 T + F
+ *                                                         the bytes themselves
+ *   exchange.h    simple: alltoallv, collect       _push_sized                    3 T + F
+ *                                                         the bytes and a unit for each member
+ *   staged.h   staged: the same operations      _push_scratch, _spread_scratch,
+ *                                                     _reduce_scratch                3 T + F
+ *                                                         the bytes, and a copy at each end
+ *   sized.h     staged: alltoallv, collect       _sized_scratch                 4 T + F
+ *                                                         also a unit for each member
+ *   strided.h   elements with gaps               _send_strided, _push_strided,
+ *                                                     _push_strided_scratch
+ *                                                         as _send, _push and _push_scratch
+ *   this file        synchronizes copies by           _meet, twice or more           2 T + F
+ *                    copy engines                         the bytes, moved by no kernel
  *
- * Packets carry their number beside every 4 bytes of payload, so that nobody fences and nobody
- * waits for flags; they go to slots of the team's area. Direct stores go to the destinations
- * themselves: a member must know that all destinations are ready (`here`, which is under way while
- * the first loads are), and that all stores to its own have arrived (`done`, behind the fence).
+ * An LL packet carries a flag, the number of its round, next to every 4 bytes of payload, so no
+ * member needs a fence or waits for a separate flag. Packets go to slots of the team's area. Simple
+ * stores go to the destinations themselves. Before it stores, a member must know that all
+ * destinations are ready (`here`, which is in flight during the first loads). At the end it must
+ * know that all stores to its own destination have arrived (`done`, after the fence).
  *
- * Two sets of slots are used in turn. A member may fill the others' slots of round k when they have
- * all ended round k - 2, which it knows when they have begun k - 1. In rounds in which everyone
- * sends to everyone the packets themselves say that (area->begun); a member that only receives says
- * `here`. So a root cannot overrun its receivers, and an exchange costs no flag.
+ * Two slot sets are used in turn. A member may fill the slots of round k at the other members when
+ * all of them have ended round k - 2, and it knows this when they have begun round k - 1. In rounds
+ * in which every member sends to every member, the packets themselves show this (area->begun). A
+ * member that only receives sends `here`. So a root cannot overrun its receivers, and an exchange
+ * needs no flag.
  *
- * Elements are combined in the order of the team and rounded once, in whatever way, so that the
- * bits are the same.
+ * Every protocol combines elements in the order of the team and rounds once, so all protocols give
+ * the same bits.
  *
- * Written in the common subset, so that the stand-in of the CUDA driver can run the same text, with
- * blocks of one thread. */
+ * Written in the common subset of C and CUDA, so that the stand-in of the CUDA driver can run the
+ * same text, with blocks of one thread. */
 #include <weft/device/simt.h>
 
 #include "gpu/coll/check.h"
@@ -55,9 +60,9 @@
 #include "gpu/coll/spread.h"
 #include "gpu/coll/strided.h"
 
-/* A round in which nothing is sent: in front of copies by the engines it says that destinations are
- * ready, behind them, fenced, that they have been filled. The copies were done before this kernel
- * began, by the streams that joined its own. */
+/* A round that sends no data. Before copies by copy engines it reports that destinations are ready;
+ * after them, with `fenced`, that they have been filled. The copies were complete before this
+ * kernel began, since their streams joined its stream. */
 KERNEL weft_coll_meet(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);

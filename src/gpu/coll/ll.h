@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets: every 4 bytes of payload travel beside the number of their round, one or two such pairs
- * in a store, so that data and flag come together: no fence, and nobody waits for a flag. (On paths
- * whose larger stores come whole: ll128.h.)
+/* LL: every 4 bytes of payload are stored together with a flag, the number of their round, one or
+ * two such pairs in one store, so that data and flag arrive together: no fence, and no member waits
+ * for a separate flag. (For links that deliver larger stores as a whole: ll128.h.)
  *
- *   one trip (weft_coll_send, weft_coll_reduce_one): each member sends its block, or its whole
- *     vector, into a slot that each other member has for it, and takes or combines what comes. One
- *     trip over the link, 2 x (n - 1) x bytes out of each GPU. No flag in an exchange; a member
- *     that only receives says `here`, so that a root does not overrun it.
- *   two trips (weft_coll_reduce_two): slice i of everyone goes to member i, which combines them and
- *     sends the result to everyone. Two trips, 4 x (n - 1) / n x bytes.
+ *   one-shot (weft_coll_send, weft_coll_reduce_one): each member sends its block, or its whole
+ *     vector, into its slot at each other member, and delivers or combines what it receives. One
+ *     transfer over the link, 2 x (n - 1) x bytes out of each GPU. An exchange needs no flag; a
+ *     member that only receives sends `here`, so that a root does not overrun it.
+ *   two-shot (weft_coll_reduce_two): slice i of every member goes to member i, which combines the
+ *     slices and sends the result to every member. Two transfers, 4 x (n - 1) / n x bytes.
  *
- * Slots are used in turn (round.h): a member may fill those of round k when all have ended
- * round k - 2. */
+ * Slot sets are used in turn (round.h): a member may fill those of round k when all members
+ * have ended round k - 2. */
 #ifndef WEFT_GPU_COLL_PACKETS_H
 #define WEFT_GPU_COLL_PACKETS_H
 
 #include "gpu/coll/factors.h"
 #include "gpu/coll/round.h"
 
-/* Sends the units of this thread: to member j those of its block. */
+/* Sends the units of this thread: to each member the units of the block for it. */
 WEFT_DEVICE void units_send(const struct round *r, struct weft_dev_vec16 first, int first_of)
 {
     const struct coll_call *c = r->c;
@@ -39,7 +39,7 @@ WEFT_DEVICE void units_send(const struct round *r, struct weft_dev_vec16 first, 
     }
 }
 
-/* Fcollect, alltoall, broadcast, gather and scatter of what fits the slots. */
+/* Fcollect, alltoall, broadcast, gather and scatter of data that fits into the slots. */
 KERNEL weft_coll_send(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
@@ -85,7 +85,7 @@ KERNEL weft_coll_send(struct coll_call call)
         all_have_begun(&r);
 }
 
-/* A member's unit into what is combined, when its packets `p` are there. */
+/* Waits for a member's packets `p` and combines its unit into `acc`. */
 WEFT_DEVICE void member_combine(struct round *r, struct weft_dev_how h, struct weft_dev_wide *acc,
                                 struct pair p, struct weft_dev_vec16 mine, int slots, uint64_t at,
                                 int two, int member)
@@ -100,7 +100,8 @@ WEFT_DEVICE void member_combine(struct round *r, struct weft_dev_how h, struct w
         weft_dev_wide_begin(h, acc, v);
 }
 
-/* Unit `at` of every member's slot, combined in the order of the team. `mine`: the own one. */
+/* Combines unit `at` of every member's slot in the order of the team. `mine`: this member's
+ * unit. */
 WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_how h,
                                                struct weft_dev_vec16 mine, int slots, uint64_t at,
                                                int two)
@@ -115,7 +116,7 @@ WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_
         for (int k = 0; k < GROUP; k++)
             if (i + k < c->members && i + k != c->me)
                 p[k] = pair_load(slot_of(r, c->me, i + k, slots), at, two);
-        if (h.more) { /* there is much of it, so once */
+        if (h.more) { /* not unrolled: the code is large */
             WEFT_NO_UNROLL
             for (int k = 0; k < GROUP && i + k < c->members; k++) {
                 struct pair q = k == 0 ? p[0] : k == 1 ? p[1] : k == 2 ? p[2] : p[3];
@@ -133,8 +134,8 @@ WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_
     return weft_dev_wide_end(h, &acc);
 }
 
-/* Everyone's vector goes to everyone (or to the root), or block i of it to member i, which combine
- * what they have got. Each thread sends and combines the same units, so that dst may be src. */
+/* One-shot: every member's vector goes to every member (or to the root), or block i of it to member
+ * i; the receivers combine. Each thread sends and combines the same units, so dst may be src. */
 WEFT_DEVICE void reduce_one(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
@@ -177,7 +178,7 @@ KERNEL_OF_512 weft_coll_reduce_one_more(struct coll_call call)
     reduce_one(&call, shared, factors, 1);
 }
 
-/* Units of the whole vector that member `member` combines: `slice` of them, but for the last
+/* Returns the end of the units that member `member` combines: `slice` units, fewer for the last
  * members. */
 WEFT_DEVICE uint64_t slice_end(uint64_t units, uint64_t slice, int member)
 {
@@ -185,9 +186,9 @@ WEFT_DEVICE uint64_t slice_end(uint64_t units, uint64_t slice, int member)
     return end < units ? end : units;
 }
 
-/* Slice i of everyone goes to member i, which combines them and sends the result to everyone, into
- * further slots. A thread has the same units of every slice in each step, so that dst may be src.
- * No slice is empty. */
+/* Two-shot: slice i of every member goes to member i, which combines them and sends the result to
+ * every member, into further slots. A thread has the same units of every slice in each step, so dst
+ * may be src. No slice is empty. */
 WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines: 120 bytes of payload and the number of their round in 128 bytes, which 8 lanes of a warp
- * store at once, 16 bytes each, the number in the last one's. A link of GPUs hands such a store on
- * as a whole: who sees the number has the payload. No manual promises that, so
- * weft_coll_prove_lines looks for lines that came in parts, and a team whose members saw one goes
- * by packets.
+/* LL128: a line carries 120 bytes of payload and a flag, the number of its round, in 128 bytes. 8
+ * lanes of a warp store a line at once, 16 bytes each, with the flag in the last lane's store. A
+ * link between GPUs delivers such a store as a whole: a reader that sees the flag has the payload.
+ * No manual guarantees this. So weft_coll_prove_lines looks for lines that arrived in parts, and a
+ * team in which a member saw one uses LL.
  *
- * Where a line is stored lane by lane (CPU threads run them) nothing rests on that: the lanes meet
- * before the last one stores the number, with release, and each lane loads it, with acquire, before
- * its payload. So can a block of one thread, which does what all lanes do, one after the other.
+ * Where a line is stored lane by lane (CPU threads run the lanes) no such guarantee is needed: the
+ * lanes synchronize before the last one stores the flag, with release, and each lane loads the
+ * flag, with acquire, before its payload. A block of one thread does what all lanes do, one after
+ * the other.
  *
- * Per link: 1.07 bytes for each one of payload; no fence, no flag. Lines have sets of slots of
- * their own, since payload of lines lies where packets have numbers; these are of 64 bits and never
- * come again, so nothing is renewed.
+ * Each byte of payload takes 1.07 bytes on the link; no fence and no separate flag. Lines have slot
+ * sets of their own, since payload of lines lies where packets have flags. Flags of lines have 64
+ * bits and never repeat, so nothing has to be cleared.
  *
- * A warp's four lines make a piece of 30 units of 16 bytes: lanes have a unit each, but for those
- * with a number, two of which share one. */
+ * A warp's four lines make a piece of 30 units of 16 bytes. Each lane has one unit, except the
+ * lanes with a flag, two of which share one. */
 #ifndef WEFT_GPU_COLL_LINES_H
 #define WEFT_GPU_COLL_LINES_H
 
@@ -24,12 +25,11 @@
 enum {
     LANES = 32,
     LINE_LANES = 8,
-    LINE_PAYLOAD = 16 * (LINE_LANES - 1), /* of its lanes without the number */
-    HALVES_AT =
-        4 * LINE_PAYLOAD, /* where the payload of the lanes with numbers begins in a piece */
+    LINE_PAYLOAD = 16 * (LINE_LANES - 1), /* payload bytes of the lanes without the flag */
+    HALVES_AT = 4 * LINE_PAYLOAD, /* offset in a piece of the payload of the lanes with a flag */
 };
 
-/* The lanes that a thread acts for: itself, or all of them where it is the only one of its
+/* The lanes that a thread acts for: itself, or all lanes when it is the only thread of its
  * block. */
 #if WEFT_TARGET_CUDA
 #define FOR_LANES(lane) for (unsigned lane = weft_dev_lane(), once_ = 1; once_; once_ = 0)
@@ -53,7 +53,7 @@ WEFT_DEVICE int has_number(unsigned lane)
     return lane % LINE_LANES == LINE_LANES - 1;
 }
 
-/* The warp's place in the grid, and how many there are. */
+/* The warp's index in the grid, and the number of warps. */
 WEFT_DEVICE uint64_t warp_rank(const struct round *r)
 {
     return ALONE ? r->rank : r->rank / LANES;
@@ -64,19 +64,20 @@ WEFT_DEVICE uint64_t warps_of(const struct round *r)
     return ALONE ? r->threads : r->threads / LANES;
 }
 
-/* Where a lane's payload is in its piece. */
+/* Returns the offset of a lane's payload in its piece. */
 WEFT_DEVICE uint64_t lane_at(unsigned lane)
 {
     return has_number(lane) ? HALVES_AT + lane / LINE_LANES * 8 : 16 * (lane - lane / LINE_LANES);
 }
 
-/* Whether its line carries anything, of `left` bytes from the piece's begin to the end. */
+/* Returns whether the lane's line carries any of the `left` bytes from the start of the piece to
+ * the end. */
 WEFT_DEVICE int is_sent(unsigned lane, uint64_t left)
 {
     return lane / LINE_LANES * LINE_PAYLOAD < left;
 }
 
-/* The payload of a lane, of the `bytes` at src; zeros behind their end. */
+/* Loads the payload of a lane from the `bytes` at src; zeros after their end. */
 WEFT_DEVICE struct weft_dev_vec16 lane_load(const char *src, uint64_t bytes, uint64_t piece,
                                             unsigned lane)
 {
@@ -101,7 +102,7 @@ WEFT_DEVICE void lane_deliver(char *dst, uint64_t bytes, uint64_t piece, unsigne
         weft_dev_unit_deliver(dst + begin, bytes - begin, lane_at(lane) / 16, v);
 }
 
-/* The slot of `from` in the set of `at`; `slots` of them share the set. */
+/* Returns the slot of member `from` in the set of member `at`; `slots` slots share the set. */
 WEFT_DEVICE char *lines_slot(const struct round *r, int at, int from, int slots)
 {
     const struct coll_call *c = r->c;
@@ -109,14 +110,15 @@ WEFT_DEVICE char *lines_slot(const struct round *r, int at, int from, int slots)
     return c->part[at] + r->set + 2 * c->set_bytes + (uint64_t)from * bytes;
 }
 
-/* Stores a lane's part of a piece; all lanes of the warp, or the only thread from lane 0 on. */
+/* Stores a lane's part of a piece. All lanes of the warp call it, or the only thread for each lane
+ * from 0 on. */
 WEFT_DEVICE void lane_store(char *slot, uint64_t piece, unsigned lane, struct weft_dev_vec16 v,
                             uint64_t number, int sent)
 {
     char *to = slot + COLL_PIECE_WIRE * piece + 16 * lane;
 #if WEFT_TARGET_CUDA
     v.hi = has_number(lane) ? number : v.hi;
-    weft_dev_sync_warp(ALL_LANES); /* one instruction of all of them */
+    weft_dev_sync_warp(ALL_LANES); /* all lanes then store with one instruction */
     if (sent)
         weft_dev_store_vec16_relaxed(to, v);
 #else
@@ -131,7 +133,7 @@ WEFT_DEVICE void lane_store(char *slot, uint64_t piece, unsigned lane, struct we
 #endif
 }
 
-/* What is there at first, before anything is waited for. */
+/* Loads what is in the slot now, without waiting. */
 WEFT_DEVICE struct weft_dev_vec16 lane_look(const char *slot, uint64_t piece, unsigned lane,
                                             int sent)
 {
@@ -145,8 +147,8 @@ WEFT_DEVICE struct weft_dev_vec16 lane_look(const char *slot, uint64_t piece, un
     return v;
 }
 
-/* The payload of a lane of `member`'s piece when its line has this round's number. v: what
- * lane_look() gave. */
+/* Waits until the line has this round's flag and returns the payload of a lane of `member`'s piece.
+ * v: result of lane_look(). */
 WEFT_DEVICE struct weft_dev_vec16 lane_await(struct round *r, struct weft_dev_vec16 v,
                                              const char *slot, uint64_t piece, unsigned lane,
                                              int sent, int member)
@@ -184,7 +186,7 @@ WEFT_DEVICE uint64_t pieces_of(uint64_t bytes)
     return (bytes + COLL_PIECE - 1) / COLL_PIECE;
 }
 
-/* Sends the pieces of this warp: to member j those of its block. */
+/* Sends the pieces of this warp: to each member the pieces of the block for it. */
 WEFT_DEVICE void pieces_send(const struct round *r)
 {
     const struct coll_call *c = r->c;
@@ -208,7 +210,7 @@ WEFT_DEVICE void pieces_send(const struct round *r)
     }
 }
 
-/* One lane's part of piece p from those who send to this member. */
+/* Receives one lane's part of piece p from all members that send to this member. */
 WEFT_DEVICE void lane_take(struct round *r, uint64_t p, unsigned lane)
 {
     const struct coll_call *c = r->c;
@@ -233,7 +235,7 @@ WEFT_DEVICE void lane_take(struct round *r, uint64_t p, unsigned lane)
     }
 }
 
-/* As weft_coll_send. */
+/* As weft_coll_send, with LL128. */
 KERNEL weft_coll_send_lines(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
@@ -258,8 +260,8 @@ KERNEL weft_coll_send_lines(struct coll_call call)
         all_have_begun(&r);
 }
 
-/* A lane's part of piece `at` of every member's slot, combined in the order of the team. `mine`:
- * the own one. */
+/* Combines a lane's part of piece `at` of every member's slot in the order of the team. `mine`:
+ * this member's part. */
 WEFT_DEVICE struct weft_dev_vec16 lane_combine(struct round *r, struct weft_dev_how h,
                                                struct weft_dev_vec16 mine, int slots, uint64_t at,
                                                unsigned lane, int sent)
@@ -292,7 +294,7 @@ WEFT_DEVICE struct weft_dev_vec16 lane_combine(struct round *r, struct weft_dev_
     return weft_dev_wide_end(h, &acc);
 }
 
-/* As weft_coll_reduce_one, of elements of at most 8 bytes. */
+/* As weft_coll_reduce_one, with LL128, for elements of at most 8 bytes. */
 KERNEL weft_coll_reduce_one_lines(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
@@ -326,7 +328,7 @@ WEFT_DEVICE uint64_t piece_slice_end(uint64_t pieces, uint64_t slice, int member
     return end < pieces ? end : pieces;
 }
 
-/* This member's slice of everyone is combined and sent to all. */
+/* Combines this member's slice of all vectors and sends the result to all members. */
 WEFT_DEVICE void slice_combine(struct round *r, uint64_t slice)
 {
     const struct coll_call *c = r->c;
@@ -352,7 +354,7 @@ WEFT_DEVICE void slice_combine(struct round *r, uint64_t slice)
         }
 }
 
-/* As weft_coll_reduce_two, by slices of whole pieces. */
+/* As weft_coll_reduce_two, with LL128 and slices of whole pieces. */
 KERNEL weft_coll_reduce_two_lines(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);

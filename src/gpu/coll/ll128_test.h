@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proof of lines at the first collective of a team, between each two members, by as many blocks
- * as collectives may have, several times over. A quarter of a block's warps store lines whose
- * number and payload change on and on, another quarter looks at those that come and compares their
- * payload with their number, and the rest stores to the same member's slots of packets meanwhile,
- * so that the link is under load. Stores go on until those who look have seen lines enough, however
- * slowly they see them. The lines are stored and loaded as those of collectives. */
+/* The LL128 test at the first collective of a team, between each pair of members, by as many blocks
+ * as collectives may have, several times. A quarter of a block's warps store lines whose flag and
+ * payload change continually. Another quarter loads the lines that arrive and compares their
+ * payload with their flag. The remaining warps store to the same member's LL slots, so that the
+ * link is under load. Stores go on until the loading warps have seen enough lines, however slowly
+ * they see them. Lines are stored and loaded as in collectives. */
 #ifndef WEFT_GPU_COLL_PROOF_H
 #define WEFT_GPU_COLL_PROOF_H
 
@@ -12,24 +12,24 @@
 
 enum {
 #if WEFT_TARGET_CUDA
-    PROOF_LINES =
-        16384, /* that a warp stores at least where a block is alone; more blocks share them, */
-    PROOF_FEWEST = 2048, /* but a warp stores so many */
-    PROOF_LEAST = 64,    /* changes that one has to see */
+    PROOF_LINES = 16384, /* lines that a warp stores at least, divided by the number of blocks */
+    PROOF_FEWEST = 2048, /* but a warp stores at least this number */
+    PROOF_LEAST = 64,    /* changes that a lane has to see */
 #else
-    PROOF_LINES = 1, /* stored in steps: who overwrites them must wait, see ll128.h */
+    /* a line is stored in steps and must not be overwritten before it was seen, see ll128.h */
+    PROOF_LINES = 1,
     PROOF_FEWEST = 1,
     PROOF_LEAST = 1,
 #endif
-    PROOF_LOAD = 64,   /* stores of a lane under way at least, beside those of lines */
-    PROOF_STRIDE = 16, /* stores between two looks at whether lines enough have been seen */
+    PROOF_LOAD = 64,   /* stores to LL slots that a lane makes at least */
+    PROOF_STRIDE = 16, /* stores between two checks whether enough lines have been seen */
 };
 #if WEFT_TARGET_CUDA
 #define PROOF_LIMIT_NS 1000000000ull
 #else
-#define PROOF_LIMIT_NS 20000000000ull /* a thread may be off its CPU for long */
+#define PROOF_LIMIT_NS 20000000000ull /* a thread may be descheduled for long */
 #endif
-#define PROOF_BIT ((uint64_t)1 << 63) /* numbers of rounds never have it */
+#define PROOF_BIT ((uint64_t)1 << 63) /* never set in round numbers */
 
 WEFT_DEVICE uint64_t proof_word(uint64_t number, unsigned word)
 {
@@ -37,7 +37,7 @@ WEFT_DEVICE uint64_t proof_word(uint64_t number, unsigned word)
     return x ^ x >> 29;
 }
 
-/* Numbers of this proof are behind it. */
+/* Flags of this test are larger than this. */
 WEFT_DEVICE uint64_t proof_base(const struct round *r)
 {
     return PROOF_BIT | (r->number & COLL_RENEW_MASK) << 32;
@@ -55,16 +55,16 @@ WEFT_DEVICE struct limit proof_limit(const struct round *r)
     return limit_start(most_ns && most_ns < PROOF_LIMIT_NS ? most_ns : PROOF_LIMIT_NS);
 }
 
-/* What the warps of a block that look say to the block that stores, in `emptied`: a step of this
- * round. */
+/* The value of `emptied` by which the loading warps of a block report to the storing block that
+ * they have seen enough: a step of this round. */
 WEFT_DEVICE uint64_t proof_enough(const struct round *r)
 {
     return r->number * COLL_STEPS + 1;
 }
 
-/* Whether stores go on behind the k-th one to `member`, the same in all lanes: `least` of them,
- * then until lines enough have been seen. A block of one thread does not wait for that: it looks
- * only behind its own stores. */
+/* Returns whether stores go on after the k-th one to `member`, the same in all lanes: at least
+ * `least` stores, then until enough lines have been seen. A block of one thread does not wait for
+ * that: it loads only after its own stores. */
 WEFT_DEVICE int proof_goes_on(const struct round *r, int member, uint64_t k, uint64_t least,
                               struct limit *limit)
 {
@@ -82,8 +82,8 @@ WEFT_DEVICE int proof_goes_on(const struct round *r, int member, uint64_t k, uin
 #endif
 }
 
-/* Load of the link to `member`, by warp `warp` of `warps`: the own slot of packets there is filled
- * again and again with words that are no packets, which have COLL_NUMBER_BIT in each upper half. */
+/* Puts load on the link to `member`, as warp `warp` of `warps`: fills the own LL slot there again
+ * and again with words that are no packets. Packets have COLL_NUMBER_BIT in each upper half. */
 WEFT_DEVICE void proof_load(const struct round *r, int member, uint64_t warp, uint64_t warps)
 {
     const struct coll_call *c = r->c;
@@ -116,7 +116,7 @@ WEFT_DEVICE void proof_send(const struct round *r, int member, uint64_t piece)
         }
 }
 
-/* The number of a lane's line, and what is beside it. */
+/* Returns the flag of a lane's line, and loads the lane's payload. */
 WEFT_DEVICE uint64_t proof_look(const char *slot, uint64_t piece, unsigned lane,
                                 struct weft_dev_vec16 *v)
 {
@@ -133,8 +133,8 @@ WEFT_DEVICE uint64_t proof_look(const char *slot, uint64_t piece, unsigned lane,
 #endif
 }
 
-/* What one lane found of `member`. Lines are looked at until enough of them have been seen, one of
- * the last that come in any case among them, or the limit has passed. */
+/* Returns what one lane found in lines of `member`. Loads lines until it has seen enough, among
+ * them one of the last that arrive in any case, or until the limit has passed. */
 WEFT_DEVICE enum coll_proof proof_take(const struct round *r, int member, uint64_t piece,
                                        unsigned lane)
 {
@@ -162,10 +162,10 @@ WEFT_DEVICE void proof_found(const struct round *r, enum coll_proof found, int m
                             RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* At distance i: this member says to the one i + 1 places before it that it looks, and stores to
- * the one i + 1 places behind when that has said so: each block to its own number's, by `done`,
- * which is of no other use in this round. Where slots have not pieces enough for all blocks the
- * rest is load. */
+/* One pair of transfers, at distance i: this member reports to the member i + 1 ranks before it
+ * that it loads, and stores to the member i + 1 ranks after it when that one has reported. Each
+ * block reports to the block of the same index, by `done`, which has no other use in this round.
+ * Where the slots have too few pieces for all blocks, the remaining blocks make load. */
 WEFT_DEVICE void proof_of(struct round *r, int i, uint64_t *looked)
 {
     const struct coll_call *c = r->c;
@@ -173,8 +173,9 @@ WEFT_DEVICE void proof_of(struct round *r, int i, uint64_t *looked)
     uint64_t warps = ALONE ? 1 : weft_dev_block_dim_x() / LANES, blocks = weft_dev_grid_dim_x();
     uint64_t warp = ALONE ? 0 : weft_dev_thread_x() / LANES, pairs = warps < 8 ? 1 : warps / 4;
     uint64_t lookers =
-        warps > 1 ? pairs : 0; /* a block of one thread does all, one after the other */
-    uint64_t place = warp < lookers ? warp : warp - lookers; /* of a looker or a sender */
+        warps > 1 ? pairs : 0; /* a block of one thread does everything, one after the other */
+    /* index among the loading, or storing, warps */
+    uint64_t place = warp < lookers ? warp : warp - lookers;
     uint64_t piece = place * blocks + r->block;
     int has_piece = place < pairs && piece < c->set_bytes / (uint64_t)c->members / COLL_PIECE_WIRE;
     if (weft_dev_thread_x() == 0) {
@@ -202,12 +203,12 @@ WEFT_DEVICE void proof_of(struct round *r, int i, uint64_t *looked)
     weft_dev_sync_block();
 }
 
-/* One of several rounds, by blocks of COLL_PROOF_THREADS, or of one thread. The worst that they
- * found is in the area when they have ended. */
+/* One of several rounds of the test, by blocks of COLL_PROOF_THREADS threads or of one thread. The
+ * worst result is in the area when they have ended. */
 KERNEL_OF_512 weft_coll_prove_lines(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    WEFT_SHARED(uint64_t, looked, [1]); /* warps that have seen lines enough */
+    WEFT_SHARED(uint64_t, looked, [1]); /* number of warps that have seen enough lines */
     const struct coll_call *c = &call;
     struct round r;
     if (weft_dev_thread_x() == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernels of collectives are made of: rounds and their numbers, flags, and packets in
- * slots. See kernels.cu for how they are used, kernels.h for what lies where. */
+/* Building blocks of the kernels of collectives: rounds and their numbers, flags, and LL packets in
+ * slots. kernels.cu explains their use, kernels.h the memory layout. */
 #ifndef WEFT_GPU_COLL_ROUND_H
 #define WEFT_GPU_COLL_ROUND_H
 
@@ -9,18 +9,19 @@
 #include "gpu/coll/kernels.h"
 #include "gpu/kernel_record.h"
 
-enum { GROUP = 4 }; /* members whose packets, or blocks, are looked at together */
+enum { GROUP = 4 }; /* members whose packets, or blocks, are loaded together */
 
 struct round {
     const struct coll_call *c;
     struct coll_area *own;
     uint64_t number, begun;
-    uint64_t set;           /* offset of this round's set in the windows */
-    uint32_t packet;        /* number of its packets */
-    unsigned block;         /* this block's place in the order in which blocks drew their tickets */
-    unsigned threads, rank; /* of the grid, in that order */
+    uint64_t set;    /* offset of this round's slot set in the windows */
+    uint32_t packet; /* flag of its LL packets */
+    /* index of this block in the order in which blocks drew their tickets */
+    unsigned block;
+    unsigned threads, rank; /* threads of the grid, and this thread's index in that order */
     int failed;
-    const double *factors; /* of a weighted sum, by member; else NULL */
+    const double *factors; /* factors of a weighted sum, by member; else NULL */
 };
 
 /* ------------------------------------------------------------------------------------ rounds */
@@ -30,7 +31,8 @@ WEFT_DEVICE struct coll_area *area_of(const struct coll_call *c, int member)
     return (struct coll_area *)(c->part[member] + c->area);
 }
 
-/* The member that is i + 1 places after this one; the last is this one. */
+/* Returns the rotated rank i: the member i + 1 ranks after this one. The last one is this member
+ * itself. */
 WEFT_DEVICE int turned(const struct coll_call *c, int i)
 {
     int member = c->me + 1 + i;
@@ -42,16 +44,16 @@ WEFT_DEVICE uint64_t set_offset(const struct coll_call *c, uint64_t number)
     return c->area + sizeof(struct coll_area) + (number & 1) * c->set_bytes;
 }
 
-/* The record of a wait that ran out. Out of line and by value, so that what it needs stays in
- * registers while nothing runs out. */
+/* Writes the record of a wait that timed out. Out of line and by value, so that its arguments stay
+ * in registers while no wait times out. */
 WEFT_DEVICE_NOINLINE void expired(struct gpu_reporting reporting, int operation, int team, int pe,
                                   const void *at, uint64_t expected, uint64_t seen, uint64_t since)
 {
     leave_record(reporting, (uint32_t)operation, team, pe, at, expected, seen, 5, since);
 }
 
-/* After a poll for `wanted` of `member` at `at` that saw `seen`. A wait that has run out, and the
- * failure of the job, end all waits of this thread: the kernel goes on to its end. */
+/* Called after a poll at `at` for the value `wanted` of `member` that saw `seen`. A timeout, or the
+ * failure of the job, ends all waits of this thread: the kernel then runs to its end. */
 WEFT_DEVICE void wait_on(struct round *r, struct patience *p, int member, const void *at,
                          uint64_t wanted, uint64_t seen)
 {
@@ -66,8 +68,8 @@ WEFT_DEVICE void wait_on(struct round *r, struct patience *p, int member, const 
         leave_word(&r->c->reporting, (uint32_t)r->c->operation, r->c->team, r->c->pe[member]);
 }
 
-/* Waits until a flag that `member` sets is at least `value`. Acquire: what it stored before its
- * release, or its fence, is seen behind. */
+/* Waits until a flag that `member` sets is at least `value`. Acquire: the member's stores before
+ * its release, or its fence, are visible afterwards. */
 WEFT_DEVICE void await_flag(struct round *r, const uint64_t *flag, uint64_t value, int member)
 {
     struct patience p = {0, 0, 0};
@@ -76,10 +78,10 @@ WEFT_DEVICE void await_flag(struct round *r, const uint64_t *flag, uint64_t valu
         wait_on(r, &p, member, flag, value, seen);
 }
 
-/* Numbers of packets come again after 2^30 rounds, and one that has not been written since would
- * look new. So in two rounds of every 2^29 the set of the next round is cleared: nobody fills it
- * before this round's packets from here have come, or this member has said `here`, and both are
- * this block's to do. */
+/* Flags of packets repeat after 2^30 rounds, and a packet that was not written since would look
+ * new. So in two rounds of every 2^29 this block clears the slot set of the next round. No member
+ * fills that set before this round's packets from here have arrived, or before this member has sent
+ * `here`, and this block does both. */
 WEFT_DEVICE void coll_renew(const struct round *r)
 {
     const struct coll_call *c = r->c;
@@ -98,9 +100,9 @@ WEFT_DEVICE void coll_renew(const struct round *r)
     weft_dev_sync_block();
 }
 
-/* Not 0: the members have called differently (check.h), and the kernel stores nothing: another
- * member, which has not seen it yet, would miss a packet that one of a later round took the place
- * of. */
+/* Begins a round. Returns nonzero when the members called different collectives (check.h); the
+ * kernel then stores nothing. Otherwise another member, which has not seen it yet, would miss a
+ * packet that a packet of a later round overwrote. */
 WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t *shared)
 {
     r->c = c;
@@ -113,7 +115,7 @@ WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t
         shared[0] = weft_dev_atomic_add_u64(&r->own->tickets, each, RELAXED, WEFT_SCOPE_GPU);
         shared[1] = weft_dev_load_u64(&r->own->begun, RELAXED, WEFT_SCOPE_GPU);
         if (c->check && weft_dev_load_u64(&r->own->refused, RELAXED, WEFT_SCOPE_GPU))
-            shared[1] = UINT64_MAX; /* of no round */
+            shared[1] = UINT64_MAX; /* not a round number */
     }
     weft_dev_sync_block();
     r->number = shared[0] / COLL_BLOCKS + 1;
@@ -127,8 +129,8 @@ WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t
     return r->failed;
 }
 
-/* Tells all others that this member has begun. Relaxed: what the stream did before is behind the
- * end of its kernels, and the flag is the only data of this one. */
+/* Reports to all other members that this member has begun the round. Relaxed: earlier operations of
+ * the stream ended with their kernels, and the flag is the only data of this store. */
 WEFT_DEVICE void say_here(const struct round *r)
 {
     const struct coll_call *c = r->c;
@@ -139,7 +141,7 @@ WEFT_DEVICE void say_here(const struct round *r)
             weft_dev_store_u64(&area_of(c, i)->here[c->me], r->number, RELAXED, SYSTEM);
 }
 
-/* Returns when all others have begun round `number`. */
+/* Returns when all other members have begun round `number`. */
 WEFT_DEVICE void await_here(struct round *r, uint64_t number)
 {
     const struct coll_call *c = r->c;
@@ -149,14 +151,14 @@ WEFT_DEVICE void await_here(struct round *r, uint64_t number)
     r->failed = weft_dev_sync_block_or(r->failed);
 }
 
-/* Before packets are stored into the others' slots. */
+/* Called before packets are stored into the slots of other members. */
 WEFT_DEVICE void await_slots(struct round *r)
 {
     if (r->begun + 1 < r->number)
         await_here(r, r->number - 1);
 }
 
-/* The end of a round in which every member has had packets from every other. */
+/* Ends a round in which every member has received packets from every other member. */
 WEFT_DEVICE void all_have_begun(const struct round *r)
 {
     if (r->block != 0)
@@ -166,9 +168,10 @@ WEFT_DEVICE void all_have_begun(const struct round *r)
         weft_dev_store_u64(&r->own->begun, r->number, RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* The end of a direct round: this block's stores are at the others, and those of their blocks of
- * this number are here. The fence orders what this thread did and what those did that it has met in
- * the block's sync. fenced 0: nothing was stored there, only read. */
+/* Ends a round of the simple protocol: this block's stores have arrived at the other members, and
+ * the stores of their blocks with the same index have arrived here. The fence orders the stores of
+ * this thread and those of the threads that it synchronized with in the block. fenced 0: nothing
+ * was stored there, only loaded. */
 WEFT_DEVICE void round_end(struct round *r, int fenced)
 {
     const struct coll_call *c = r->c;
@@ -196,7 +199,7 @@ WEFT_DEVICE int takes_from(const struct coll_call *c, int member)
     return c->flow == COLL_ALL || (c->flow == COLL_FROM ? member == c->root : c->me == c->root);
 }
 
-/* The slot of `from` in the set of `at`; `slots` of them share the set. */
+/* Returns the slot of member `from` in the set of member `at`; `slots` slots share the set. */
 WEFT_DEVICE char *slot_of(const struct round *r, int at, int from, int slots)
 {
     const struct coll_call *c = r->c;
@@ -204,7 +207,7 @@ WEFT_DEVICE char *slot_of(const struct round *r, int at, int from, int slots)
     return c->part[at] + r->set + (uint64_t)from * bytes;
 }
 
-/* two: the second 8 bytes are there. */
+/* Sends one unit. two: the unit has a second 8 bytes. */
 WEFT_DEVICE void unit_send(char *slot, uint64_t unit, struct weft_dev_vec16 v, int two,
                            uint32_t number)
 {
@@ -213,7 +216,7 @@ WEFT_DEVICE void unit_send(char *slot, uint64_t unit, struct weft_dev_vec16 v, i
         weft_dev_packet_store(slot + COLL_UNIT_WIRE * unit + 16, v.hi, number);
 }
 
-/* One unit's two packets, or its only one twice. */
+/* The two packets of a unit, or its only packet twice. */
 struct pair {
     struct weft_dev_vec16 a, b;
 };
@@ -251,8 +254,8 @@ WEFT_DEVICE int has_two(uint64_t bytes, uint64_t unit)
     return bytes - COLL_UNIT * unit > 8;
 }
 
-/* The first unit of this thread, of the data for member `of`, loaded while the ticket is still on
- * its way: the right one where blocks draw their tickets in the order of the grid, see
+/* Loads the first unit of this thread, of the data for member `of`, while the ticket is still in
+ * flight. It is the right unit when blocks draw their tickets in the order of the grid, see
  * first_unit_of(). */
 WEFT_DEVICE struct weft_dev_vec16 first_unit(const struct coll_call *c, int of)
 {
@@ -263,8 +266,8 @@ WEFT_DEVICE struct weft_dev_vec16 first_unit(const struct coll_call *c, int of)
     return weft_dev_unit_load(c->src + (uint64_t)of * c->src_step, c->bytes, unit);
 }
 
-/* The first unit of this thread in the round. loaded: what first_unit() gave; another block's load
- * has brought what is loaded here into the L2 cache. */
+/* Returns the first unit of this thread in the round. loaded: result of first_unit(). If it has to
+ * be loaded again, another block's load has brought it into the L2 cache. */
 WEFT_DEVICE struct weft_dev_vec16 first_unit_of(const struct round *r, struct weft_dev_vec16 loaded,
                                                 int of)
 {

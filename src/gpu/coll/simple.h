@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Direct: blocks are stored where they belong, and slices of vectors loaded from where they are,
- * without any copy of the library's. A member says that its destination is ready (`here`, which is
- * on its way while it moves its own block) and stores when the others have; behind its stores come
- * one fence and one flag (`done`) to each of them. Two trips and a fence, the bytes themselves on
- * each link: (n - 1) x bytes of a block, 2 x (n - 1) / n x bytes of a vector.
+/* The simple protocol: blocks are stored directly to their destinations, and slices of vectors are
+ * loaded directly from their sources, without a copy by the library. A member reports that its
+ * destination is ready (`here`, which is in flight while the member moves its own block) and stores
+ * when the other members have reported too. After its stores it executes one fence and sends one
+ * flag (`done`) to each of them. Two transfers and a fence; the bytes themselves on each link: (n -
+ * 1) x bytes of a block, 2 x (n - 1) / n x bytes of a vector.
  *
- * Pushes, since pulls of several GPUs at once are slower; a reduction has to load. A large
- * broadcast is in spread.h. */
+ * Members push, since concurrent pulls by several GPUs are slower; a reduction has to load. Large
+ * broadcasts are in spread.h. */
 #ifndef WEFT_GPU_COLL_DIRECT_H
 #define WEFT_GPU_COLL_DIRECT_H
 
@@ -16,7 +17,7 @@
 #include "gpu/coll/round.h"
 #include "gpu/coll/strided.h"
 
-/* Fcollect, alltoall, gather, scatter, and broadcast to one other. */
+/* Fcollect, alltoall, gather, scatter, and broadcast to one other member. */
 KERNEL weft_coll_push(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
@@ -36,14 +37,14 @@ KERNEL weft_coll_push(struct coll_call call)
     round_end(&r, 1);
 }
 
-/* Combines bytes begin ... end of all sources, `step` bytes apart for each thread, and stores them.
- * h.type and h.op: constants where it is a sum of binary32, without a call; element: of its size,
- * or 16. */
+/* Combines bytes begin ... end of all sources, `step` bytes apart for each thread, and stores the
+ * results. h.type and h.op are constants for a sum of binary32, which then needs no call. element:
+ * the element size, or 16. */
 WEFT_DEVICE void combine_range(const struct round *r, struct weft_dev_how h, uint64_t begin,
                                uint64_t end, uint64_t shift, unsigned element)
 {
     const struct coll_call *c = r->c;
-    /* What is widened takes registers, and what is more, text. */
+    /* Widened types need more registers, and the other types more code. */
     const int unroll = !h.more ? WEFT_DEV_UNROLL : element != 16 || h.widened == 16 ? 1 : 2;
     uint64_t step = (uint64_t)r->threads * element;
     for (uint64_t at = begin + (uint64_t)r->rank * element; at < end;
@@ -121,8 +122,8 @@ WEFT_DEVICE void combine_vectors(const struct round *r, struct weft_dev_how h, u
     }
 }
 
-/* Member i combines slice i of the sources, or block i, reading them where they are, and stores the
- * result into all destinations, or its own. Each element is combined once. */
+/* Member i combines slice i, or block i, of the sources, which it loads from where they are, and
+ * stores the result into all destinations, or its own. Each element is combined once. */
 WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
@@ -132,7 +133,7 @@ WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, double *fa
         return;
     say_here(&r);
     factors_exchange(&r, h, factors);
-    if (c->everywhere) { /* slices are multiples of 16 bytes but the last */
+    if (c->everywhere) { /* slices are multiples of 16 bytes except the last */
         uint64_t slice = ((c->bytes + n - 1) / n + 15) & ~(uint64_t)15;
         begin = slice * me < c->bytes ? slice * me : c->bytes;
         end = begin + slice < c->bytes ? begin + slice : c->bytes;

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collect and alltoallv through scratch (staged.h), where destinations are memory that the
- * other members do not reach. Per link the bytes themselves and a unit for each member; fences and
- * flags as of other ways through scratch.
+/* Collect and alltoallv with the staged protocol (staged.h), for destinations that the other
+ * members cannot access. The bytes themselves and a unit for each member go over each link; fences
+ * and flags as in other staged rounds.
  *
- * First the members tell each other, by packets where the factors of weighted sums have their
- * places, since slots are filled by who is quicker meanwhile: how many bytes each has for the
- * other, and for how many it has room. So both know whether a block fits; who sends one that does
- * not leaves the record in the end, and neither side counts it. Of collect each member looks at its
- * own room. Who has heard of all knows that they have begun: slots and destinations are free.
+ * The members first exchange how many bytes each has for the other, and for how many it has space.
+ * They use LL packets in the slots for factors of weighted sums, since faster members already fill
+ * the staging slots. So both sides know whether a block fits. The sender of a block that does not
+ * fit writes the error record at the end, and both sides count it as 0 bytes. In collect each
+ * member checks its own space. A member that has heard from all members knows that they have begun:
+ * slots and destinations are free.
  *
- * Each pair has steps of its own, as many as its bytes take. Step k of a pair needs k - 1 to be
- * told emptied. A member goes through its steps with all others in one order, so that whoever is
- * the furthest behind waits for nobody. */
+ * Each pair has steps of its own, as many as its bytes need. Step k of a pair needs `emptied` of
+ * step k - 1. A member does its steps with all other members in one order, so the member that is
+ * furthest behind waits for no other member. */
 #ifndef WEFT_GPU_COLL_SIZED_H
 #define WEFT_GPU_COLL_SIZED_H
 
 #include "gpu/coll/exchange.h"
 #include "gpu/coll/staged.h"
 
-/* Between this member and another one. Of the blocks this block's share: from `begin` to `end` in
- * them. */
+/* Transfers between this member and another one. begin, end: this thread block's share of the
+ * blocks of data. */
 struct sized_pair {
-    uint64_t in, in_begin, in_end; /* bytes from that member, 0: none or refused */
+    uint64_t in, in_begin, in_end; /* bytes from that member; 0: none or refused */
     uint64_t out, out_begin, out_end;
-    uint64_t from;       /* in src, where the block for it lies */
-    uint64_t at;         /* in dst, where its block goes */
-    uint64_t want, room; /* what this member has for it, and what that has room for */
+    uint64_t from;       /* offset in src of the block for that member */
+    uint64_t at;         /* offset in dst of the block from that member */
+    uint64_t want, room; /* bytes that this member has for it, and bytes that it has space for */
 };
 
-/* bytes: those that fit and that a round has steps for. */
+/* Returns `bytes` when they fit and a round has enough steps for them, else 0. */
 WEFT_DEVICE uint64_t fitting(const struct scratch *s, uint64_t bytes, uint64_t room)
 {
     uint64_t most = (COLL_STEPS - 2) * s->slot_bytes * weft_dev_grid_dim_x();
@@ -45,7 +46,7 @@ WEFT_DEVICE void sized_share(const struct scratch *s, uint64_t bytes, uint64_t *
     *end = *begin + share < bytes ? *begin + share : bytes;
 }
 
-/* Where the blocks of a collect go: behind each other. All or none fit. */
+/* Places the blocks of a collect one after the other. All of them fit or none. */
 WEFT_DEVICE void sized_join(const struct coll_call *c, struct sized_pair *pairs)
 {
     uint64_t all = 0;
@@ -64,7 +65,7 @@ WEFT_DEVICE void sized_join(const struct coll_call *c, struct sized_pair *pairs)
     pairs[c->me].out = 0;
 }
 
-/* What does not fit, behind the round. */
+/* Reports the blocks that did not fit, after the round. */
 WEFT_DEVICE void sized_refuse(const struct round *r, const struct sized_pair *pairs)
 {
     const struct coll_call *c = r->c;
@@ -79,8 +80,8 @@ WEFT_DEVICE void sized_refuse(const struct round *r, const struct sized_pair *pa
                          pairs[i].want, pairs[i].room);
 }
 
-/* Into `pairs`, shared by the block: first what this member has for each other and has room for,
- * then what fits. */
+/* Fills `pairs`, shared by the block: first what this member has for each other member and has
+ * space for, then what fits. */
 WEFT_DEVICE void sized_meet(struct round *r, const struct scratch *s, struct sized_pair *pairs)
 {
     const struct coll_call *c = r->c;
@@ -91,7 +92,8 @@ WEFT_DEVICE void sized_meet(struct round *r, const struct scratch *s, struct siz
         if (i != c->me && s->block == 0)
             unit_send(factor_slot(r, i, c->me), 0, tells, 1, r->packet);
         pairs[i].want = tells.lo;
-        pairs[i].room = tells.hi; /* of this member for it, until that has told its own */
+        pairs[i].room = tells.hi; /* space that this member has for it, until that member reports
+                                     its own space */
         pairs[i].from = own.from;
         pairs[i].at = c->counts ? own.offer.lo : 0;
     }
@@ -114,7 +116,7 @@ WEFT_DEVICE void sized_meet(struct round *r, const struct scratch *s, struct siz
     weft_dev_sync_block();
 }
 
-/* Bytes of step `step` of a share. */
+/* Returns the bytes of step `step` of a share. */
 WEFT_DEVICE uint64_t sized_step(const struct scratch *s, uint64_t begin, uint64_t end,
                                 uint64_t step)
 {
@@ -123,7 +125,7 @@ WEFT_DEVICE uint64_t sized_step(const struct scratch *s, uint64_t begin, uint64_
     return left < s->slot_bytes ? left : s->slot_bytes;
 }
 
-/* Stores a step into the slots of those that get one. */
+/* Stores a step into the slots of the members that get one. */
 WEFT_DEVICE void sized_send(struct round *r, const struct scratch *s,
                             const struct sized_pair *pairs, uint64_t step)
 {
@@ -143,8 +145,8 @@ WEFT_DEVICE void sized_send(struct round *r, const struct scratch *s,
     tell_filled(r, s, step + 1);
 }
 
-/* Takes out what the others have stored for this step, and tells them. Release: pairs with the
- * acquire of sized_send(). */
+/* Copies out what the other members stored for this step, and reports it to them. Release: pairs
+ * with the acquire of sized_send(). */
 WEFT_DEVICE void sized_take(struct round *r, const struct scratch *s,
                             const struct sized_pair *pairs, uint64_t step)
 {
@@ -183,7 +185,7 @@ WEFT_DEVICE void sized_clear(const struct round *r, const struct scratch *s,
         }
 }
 
-/* Steps of this block. */
+/* Returns the number of steps of this thread block. */
 WEFT_DEVICE uint64_t sized_steps(const struct coll_call *c, const struct scratch *s,
                                  const struct sized_pair *pairs)
 {
@@ -219,7 +221,7 @@ KERNEL_OF_512 weft_coll_sized_scratch(struct coll_call call)
         sized_send(&r, &s, pairs, step);
         sized_take(&r, &s, pairs, step);
     }
-    weft_dev_sync_block(); /* all threads have taken theirs out */
+    weft_dev_sync_block(); /* all threads have copied their part out */
     sized_clear(&r, &s, pairs);
     round_end(&r, 1);
     all_have_begun(&r);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A large broadcast, direct: the root sends each other member a slice, which that hands on to the
- * rest chunk by chunk, so that no link carries a byte twice: bytes go out of the root, (n - 2) / (n
- * - 1) x bytes out of each other member. `here` of all comes first; a fence and a flag of the root
- * stand behind each chunk, a fence and `done` behind the last: a chunk is two trips away from its
- * last receiver. */
+/* A large broadcast with the simple protocol: the root sends each other member a slice, which that
+ * member forwards to the rest chunk by chunk, so that no link carries a byte twice: `bytes` go out
+ * of the root, (n - 2) / (n - 1) x bytes out of each other member. `here` of all members comes
+ * first. The root sends a fence and a flag after each chunk; a fence and `done` follow the last
+ * chunk. A chunk reaches its last receiver after two transfers. */
 #ifndef WEFT_GPU_COLL_SPREAD_H
 #define WEFT_GPU_COLL_SPREAD_H
 
@@ -11,17 +11,17 @@
 
 #include "gpu/coll/round.h"
 
-/* Where chunk `chunk` of this block's share of a slice begins: multiples of 16 bytes but for the
- * end. */
+/* Returns the start of chunk `chunk` of this block's share of a slice: a multiple of 16 bytes
+ * except at the end. */
 WEFT_DEVICE uint64_t chunk_at(uint64_t bytes, uint64_t chunk, uint64_t chunks)
 {
     uint64_t units = (bytes + 15) / 16, at = units * chunk / chunks * 16;
     return at < bytes ? at : bytes;
 }
 
-/* Broadcast to several others: the root sends each of them a slice, which it hands on to the rest
- * chunk by chunk, so that each link carries each byte once. Each block has a share of every
- * slice. */
+/* Broadcast to several other members: the root sends each of them a slice, which that member
+ * forwards to the rest chunk by chunk, so that each link carries each byte once. Each thread block
+ * has a share of every slice. */
 KERNEL weft_coll_spread(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
@@ -35,7 +35,7 @@ KERNEL weft_coll_spread(struct coll_call call)
     unsigned block = r.block;
     say_here(&r);
     await_here(&r, r.number);
-    int place = c->me - c->root - 1; /* of this member's slice, -1: the root's */
+    int place = c->me - c->root - 1; /* index of this member's slice; -1: the root */
     place = c->me == c->root ? -1 : place < 0 ? place + c->members : place;
     for (uint32_t chunk = 0; chunk < c->chunks && !r.failed; chunk++) {
         uint64_t piece = block * (uint64_t)c->chunks + chunk;

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Through scratch: what is too much for packets, and cannot be stored where it belongs, since
- * destinations (or, of a reduction, sources) are memory that the other members do not reach. Its
- * scratch is that of the team's own area, all four sets of slots together: each block has a slot
- * there for each member, twice, and fills the one while the other one is taken out. Per link the
- * bytes themselves, as direct ones, and each byte is copied once more within its GPU, by blocks
- * that others do not wait for: while one copies the rest have the link. A broadcast carries them
- * once too, where it is large: a slice to each of the others, from whose scratch these hand it on;
- * else (n - 1) times from the root, for a flag less.
+/* The staged protocol: for data that is too large for LL and cannot be stored to its destination,
+ * since destinations (or, for a reduction, sources) are memory that the other members cannot
+ * access. The staging memory consists of all four slot sets of the team's own area: each block has
+ * two slots there for each member; one is filled while the other is copied out. The bytes
+ * themselves go over each link, as in the simple protocol, and each byte is copied once more within
+ * its GPU, by blocks that no other block waits for: while one block copies, the others use the
+ * link. A large broadcast also carries each byte once: the root sends a slice to each other member,
+ * which forwards it from its staging slots. A smaller one carries the bytes (n - 1) times from the
+ * root, with one flag less.
  *
- * Steps. Block b of a member exchanges with block b of the others. `filled`, behind a fence, tells
- * how many steps it has stored. Where everyone sends to everyone that also says that it has taken
- * the step before out, since it awaits all of that first: who stores step k has heard of everyone's
- * k - 1, so k - 2 is out. Where only some send, those who take tell by `emptied`, behind a release,
- * and step k needs k - 1 of it. Of a broadcast in slices those who hand on know it of each other by
- * `filled`, and the root by `emptied`.
+ * Steps. Block b of a member exchanges with block b of the other members. `filled`, after a fence,
+ * reports how many steps the block has stored. Where every member sends to every member, it also
+ * reports that the block has copied the previous step out, since the block first awaits all of
+ * that: a block that stores step k has received step k - 1 of all members, so step k - 2 is copied
+ * out. Where only some members send, the receivers report with `emptied`, after a release, and step
+ * k needs `emptied` of step k - 1. In a broadcast in slices the forwarding members know it of each
+ * other by `filled`, and the root by `emptied`.
  *
- * Packets and lines tell new ones by numbers that what passes here could look like. So a block
- * clears its slots when it has taken all out, and the end of the round, in which each waits for
- * all, says that everything is clear. */
+ * LL and LL128 recognize new data by flags, which data that passes here could imitate. So a block
+ * clears its slots when it has copied everything out, and the end of the round, in which each
+ * member waits for all, guarantees that all slots are clear. */
 #ifndef WEFT_GPU_COLL_SCRATCH_H
 #define WEFT_GPU_COLL_SCRATCH_H
 
@@ -29,9 +31,9 @@
 
 struct scratch {
     uint64_t slot_bytes;
-    uint64_t begin, end; /* this block's share of a block of data, or of each slice */
-    int kinds;           /* 2: a second slot of each member, for results */
-    int all;             /* everyone sends to everyone, whoever the results are for */
+    uint64_t begin, end; /* this thread block's share of a block of data, or of each slice */
+    int kinds;           /* 2: each member has a second slot, for results */
+    int all;             /* every member sends to every member, whichever members get results */
     unsigned block, rank, threads;
 };
 
@@ -53,7 +55,7 @@ WEFT_DEVICE struct scratch scratch_begin(const struct round *r, uint64_t bytes, 
     return s;
 }
 
-/* The slot of `from` at `at`, for step `step`. */
+/* Returns the slot of member `from` at member `at` for step `step`. */
 WEFT_DEVICE char *scratch_slot(const struct round *r, const struct scratch *s, int at, int from,
                                int kind, uint64_t step)
 {
@@ -74,7 +76,7 @@ WEFT_DEVICE int has_emptied(const struct round *r, const struct scratch *s)
     return !s->all && r->c->flow != COLL_ALL;
 }
 
-/* Until those that this member sends to have taken so many steps out. */
+/* Waits until the members that this member sends to have copied `steps` steps out. */
 WEFT_DEVICE void await_emptied(struct round *r, const struct scratch *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;
@@ -86,8 +88,8 @@ WEFT_DEVICE void await_emptied(struct round *r, const struct scratch *s, uint64_
     r->failed = weft_dev_sync_block_or(r->failed);
 }
 
-/* The fence orders what this thread has stored and what those have that it has met in the block's
- * sync. */
+/* Reports `parts` stored parts. The fence orders the stores of this thread and those of the threads
+ * that it synchronized with in the block. */
 WEFT_DEVICE void tell_filled(struct round *r, const struct scratch *s, uint64_t parts)
 {
     const struct coll_call *c = r->c;
@@ -109,7 +111,7 @@ WEFT_DEVICE void await_filled(struct round *r, const struct scratch *s, uint64_t
     r->failed = weft_dev_sync_block_or(r->failed);
 }
 
-/* Of a broadcast in slices: by the root alone, or by all others. */
+/* In a broadcast in slices: waits for the root alone, or for all other members. */
 WEFT_DEVICE void await_filled_by(struct round *r, const struct scratch *s, uint64_t parts, int root)
 {
     const struct coll_call *c = r->c;
@@ -119,8 +121,8 @@ WEFT_DEVICE void await_filled_by(struct round *r, const struct scratch *s, uint6
     r->failed = weft_dev_sync_block_or(r->failed);
 }
 
-/* Release: pairs with the acquire of await_emptied(); what the threads that this one has met have
- * loaded is loaded. */
+/* Reports `steps` steps that are copied out. Release: pairs with the acquire of await_emptied();
+ * the loads of the threads that this one synchronized with are complete. */
 WEFT_DEVICE void tell_emptied(struct round *r, const struct scratch *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;
@@ -133,13 +135,14 @@ WEFT_DEVICE void tell_emptied(struct round *r, const struct scratch *s, uint64_t
                                RELEASE, SYSTEM);
 }
 
-/* Zeros, which no packet and no line has, in all that this block had in `steps` steps. */
+/* Clears, after `steps` steps, all slots of this block with zeros, which are no flag of a packet or
+ * a line. */
 WEFT_DEVICE void scratch_clear(const struct round *r, const struct scratch *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;
     struct weft_dev_vec16 nothing = {0, 0};
     uint64_t used = s->end - s->begin < s->slot_bytes ? s->end - s->begin : s->slot_bytes;
-    weft_dev_sync_block(); /* all threads have taken theirs out */
+    weft_dev_sync_block(); /* all threads have copied their part out */
     for (uint64_t step = 0; step < 2 && step < steps; step++)
         for (int kind = 0; kind < s->kinds; kind++)
             for (int i = 0; i < c->members; i++) {
@@ -150,13 +153,13 @@ WEFT_DEVICE void scratch_clear(const struct round *r, const struct scratch *s, u
             }
 }
 
-/* What a step has of member i's slice of the vector, or of its block: bytes from the begin of the
- * source on. */
+/* The part of one step of member i's slice of the vector, or of its block: offset and size from the
+ * start of the source. */
 struct scratch_range {
     uint64_t at, bytes;
 };
 
-/* slice: of the vector, a multiple of 16 bytes; 0: members have blocks. */
+/* slice: slice size of the vector, a multiple of 16 bytes; 0: members have blocks. */
 WEFT_DEVICE struct scratch_range scratch_range(const struct coll_call *c, const struct scratch *s,
                                                uint64_t slice, int member, uint64_t within)
 {
@@ -170,7 +173,7 @@ WEFT_DEVICE struct scratch_range scratch_range(const struct coll_call *c, const 
 
 /* ------------------------------------------------------------------------------------- moves */
 
-/* Part of the block for `member` into the scratch of that, without gaps. */
+/* Stores a part of the block for `member` into that member's staging slot, without gaps. */
 WEFT_DEVICE void scratch_put(const struct round *r, const struct scratch *s, int member,
                              struct scratch_range part, uint64_t step, int strided)
 {
@@ -184,7 +187,7 @@ WEFT_DEVICE void scratch_put(const struct round *r, const struct scratch *s, int
             weft_dev_store_vec16(slot + 16 * u, strided_load(c, block, part.at / 16 + u));
 }
 
-/* Part of the block of `member` from the own scratch to its place. */
+/* Copies a part of the block of `member` from the own staging slot to its destination. */
 WEFT_DEVICE void scratch_out(const struct round *r, const struct scratch *s, int member,
                              struct scratch_range part, uint64_t step, int strided)
 {
@@ -226,28 +229,28 @@ WEFT_DEVICE void push_scratch(const struct coll_call *c, uint64_t *shared, int s
     round_end(&r, 1);
 }
 
-/* Fcollect, alltoall, gather and scatter, and broadcast to all from the root. */
+/* Fcollect, alltoall, gather, scatter, and broadcast to all members from the root. */
 KERNEL_OF_512 weft_coll_push_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
     push_scratch(&call, shared, 0);
 }
 
-/* Alltoall of blocks whose elements lie apart: they have no gaps in scratch. */
+/* Alltoall of blocks whose elements have gaps: they have none in the staging slots. */
 KERNEL weft_coll_push_strided_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
     push_scratch(&call, shared, 1);
 }
 
-/* Whose slice of a broadcast is which: the members behind the root have them in turn. */
+/* Returns which slice of a broadcast a member has: the members after the root, in order. */
 WEFT_DEVICE int slice_of(const struct coll_call *c, int member)
 {
     int place = member - c->root - 1;
     return place < 0 ? place + c->members : place;
 }
 
-/* The root stores a part of each slice into its member's scratch. */
+/* The root stores a part of each slice into the staging slot of the slice's member. */
 WEFT_DEVICE void spread_slices(struct round *r, const struct scratch *s, uint64_t slice,
                                uint64_t within, uint64_t step)
 {
@@ -261,7 +264,8 @@ WEFT_DEVICE void spread_slices(struct round *r, const struct scratch *s, uint64_
     tell_filled(r, s, step + 1);
 }
 
-/* The others hand it on before they take it out, and what they are handed. */
+/* The other members forward their slice before they copy it out; then they copy out the slices that
+ * they receive. */
 WEFT_DEVICE void spread_on(struct round *r, const struct scratch *s, uint64_t slice,
                            uint64_t within, uint64_t step)
 {
@@ -289,7 +293,7 @@ WEFT_DEVICE void spread_on(struct round *r, const struct scratch *s, uint64_t sl
     tell_emptied(r, s, step + 1);
 }
 
-/* Broadcast to several others in slices, so that each link carries each byte once. */
+/* Broadcast to several other members in slices, so that each link carries each byte once. */
 KERNEL_OF_512 weft_coll_spread_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
@@ -318,7 +322,7 @@ KERNEL_OF_512 weft_coll_spread_scratch(struct coll_call call)
 
 /* -------------------------------------------------------------------------------- reductions */
 
-/* Unit `unit` of this member's range, combined in the order of the team. */
+/* Combines unit `unit` of this member's range in the order of the team. */
 WEFT_DEVICE struct weft_dev_vec16 scratch_combine(const struct round *r, const struct scratch *s,
                                                   struct weft_dev_how h, struct scratch_range mine,
                                                   uint64_t unit, uint64_t step)
@@ -336,7 +340,7 @@ WEFT_DEVICE struct weft_dev_vec16 scratch_combine(const struct round *r, const s
                                    : weft_dev_load_vec16_relaxed(
                                          scratch_slot(r, s, c->me, member, 0, step) + 16 * unit);
         }
-        if (h.more) { /* there is much of it, so once */
+        if (h.more) { /* not unrolled: the code is large */
             WEFT_NO_UNROLL
             for (int k = 0; k < GROUP && i + k < c->members; k++) {
                 struct weft_dev_vec16 w = k == 0 ? v[0] : k == 1 ? v[1] : k == 2 ? v[2] : v[3];
@@ -361,15 +365,15 @@ WEFT_DEVICE struct weft_dev_vec16 scratch_combine(const struct round *r, const s
     return weft_dev_wide_end(h, &acc);
 }
 
-/* Whether a member gets results of slices that others have combined. */
+/* Returns whether a member gets results of slices that other members combined. */
 WEFT_DEVICE int gets_results(const struct coll_call *c, int member)
 {
     return c->everywhere || (c->flow == COLL_TO && member == c->root);
 }
 
-/* One step: parts go to who combines them; results to who wants them, which only slices have. A
- * thread stores into dst what it has loaded from src, or what the block had loaded before it met:
- * dst may be src. */
+/* One step: parts go to the members that combine them; results, which only slices have, go to the
+ * members that get them. A thread stores into dst what it loaded from src, or what the block loaded
+ * before it synchronized: dst may be src. */
 WEFT_DEVICE void scratch_step(struct round *r, const struct scratch *s, struct weft_dev_how h,
                               uint64_t slice, uint64_t within, uint64_t step)
 {
@@ -408,8 +412,8 @@ WEFT_DEVICE void scratch_step(struct round *r, const struct scratch *s, struct w
     }
 }
 
-/* Of all, each member combines a slice, or its block. Everyone sends to everyone, whatever the flow
- * of results. */
+/* Each member combines a slice, or its block, of all vectors. Every member sends to every member,
+ * whatever the flow of the results. */
 WEFT_DEVICE void scratch_reduce(const struct coll_call *c, uint64_t *shared, double *factors,
                                 int more)
 {

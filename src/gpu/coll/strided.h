@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoall of blocks whose elements lie apart: by packets, which carry them without gaps, and by
- * direct stores; through scratch in staged.h. See kernels.cu. */
+/* Alltoall of blocks whose elements have gaps: with LL packets, which carry them without gaps, and
+ * with the simple protocol. The staged protocol is in staged.h. See kernels.cu. */
 #ifndef WEFT_GPU_COLL_STRIDED_H
 #define WEFT_GPU_COLL_STRIDED_H
 
@@ -8,8 +8,8 @@
 
 #include "gpu/coll/round.h"
 
-/* Byte `at` of a block without gaps, counted from c->first: which element it is of, and where in
- * that. */
+/* Position of byte `at` of a block without gaps, counted from c->first: index of the element, and
+ * offset in that element. */
 struct strided_place {
     uint64_t element, within;
 };
@@ -24,7 +24,7 @@ WEFT_DEVICE struct strided_place strided_place(const struct coll_call *c, uint64
     return place;
 }
 
-/* The next grain of the block: elements are whole ones of them. */
+/* Advances to the next grain of the block; an element is a whole number of grains. */
 WEFT_DEVICE void strided_next(const struct coll_call *c, struct strided_place *place)
 {
     place->within += c->grain;
@@ -34,7 +34,7 @@ WEFT_DEVICE void strided_next(const struct coll_call *c, struct strided_place *p
     place->element++;
 }
 
-/* Unit `unit` of a block of the source. */
+/* Loads unit `unit` of a block of the source. */
 WEFT_DEVICE struct weft_dev_vec16 strided_load(const struct coll_call *c, const char *block,
                                                uint64_t unit)
 {
@@ -98,8 +98,8 @@ KERNEL weft_coll_send_strided(struct coll_call call)
     all_have_begun(&r);
 }
 
-/* A block of this member's source to its place in a destination; the loads of a thread do not wait
- * for one another. */
+/* Copies a block of this member's source to its place in a destination. The loads of a thread do
+ * not wait for each other. */
 WEFT_DEVICE void strided_move(const struct round *r, char *to, const char *from)
 {
     const struct coll_call *c = r->c;
@@ -124,7 +124,7 @@ WEFT_DEVICE void strided_move(const struct round *r, char *to, const char *from)
     }
 }
 
-/* The own block to its place, before any other. */
+/* Copies the own block to its place, before any other block. */
 WEFT_DEVICE void push_own(const struct round *r, int strided)
 {
     const struct coll_call *c = r->c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways by which GPU memory gets into the CPU's address space. See backend.h. */
+/* Backends that map GPU memory into the CPU's address space. See backend.h. */
 #include "driver/gdrapi.h"
 #include "gpu/gpu.h"
 #include "gpu/map/backend.h"
@@ -14,7 +14,7 @@
 
 /* ------------------------------------------------------------------------------------- dma-buf */
 
-/* Below, the driver refuses, and each refusal is a line in the kernel's log. Source: release notes
+/* Older drivers refuse, and each refusal writes a line to the kernel's log. Source: release notes
  * of driver 610, which comes with CUDA 13.3. */
 enum { DMABUF_MMAP_SINCE = 13030 };
 
@@ -25,7 +25,7 @@ static weft_status dmabuf_export(struct gpu_map *map, struct map_memory *memory)
     if (map->gpu->cuda.driver_version < DMABUF_MMAP_SINCE)
         return base_fail(
             WEFT_ERR_UNSUPPORTED,
-            "this driver (CUDA %d.%d) maps no dma-buf; drivers from 610 (CUDA 13.3) do",
+            "this driver (CUDA %d.%d) cannot map a dma-buf; drivers from 610 (CUDA 13.3) can",
             map->gpu->cuda.driver_version / 1000, map->gpu->cuda.driver_version % 1000 / 10);
     return gpu_export_dmabuf(map->gpu, memory->address, memory->bytes, &memory->dmabuf);
 }
@@ -40,7 +40,7 @@ static weft_status dmabuf_map(struct gpu_map *map, struct map_memory *memory, si
                         (off_t)offset);
     if (mapped == MAP_FAILED) {
         int error = errno;
-        map_reserved(at, bytes);
+        map_unmap_to_reserved(at, bytes);
         return base_fail(WEFT_ERR_UNSUPPORTED, "mmap of %zu bytes of a dma-buf: %s", bytes,
                          strerror(error));
     }
@@ -53,7 +53,7 @@ static weft_status dmabuf_map(struct gpu_map *map, struct map_memory *memory, si
 static void dmabuf_unmap(struct gpu_map *map, struct map_piece *piece)
 {
     (void)map;
-    map_reserved(piece->at, piece->bytes);
+    map_unmap_to_reserved(piece->at, piece->bytes);
 }
 
 static void dmabuf_forget(struct gpu_map *map, struct map_memory *memory)
@@ -64,11 +64,11 @@ static void dmabuf_forget(struct gpu_map *map, struct map_memory *memory)
     memory->dmabuf = -1;
 }
 
-const struct map_way map_way_dmabuf = {.name = "dmabuf",
-                                       .what = "mmap of a dma-buf",
-                                       .map = dmabuf_map,
-                                       .unmap = dmabuf_unmap,
-                                       .forget = dmabuf_forget};
+const struct map_backend map_backend_dmabuf = {.name = "dmabuf",
+                                               .what = "mmap of a dma-buf",
+                                               .map = dmabuf_map,
+                                               .unmap = dmabuf_unmap,
+                                               .forget = dmabuf_forget};
 
 /* -------------------------------------------------------------- the driver's resource interface */
 
@@ -77,36 +77,37 @@ static weft_status rm_ready(struct gpu_map *map)
     return map->rm ? WEFT_OK : rm_open(&map->rm);
 }
 
-static weft_status rm_learn(struct gpu_map *map, struct map_memory *memory, int fd)
+static weft_status rm_import_peer(struct gpu_map *map, struct map_memory *memory, int fd)
 {
     weft_status status = rm_ready(map);
     return status ? status : rm_import(map->rm, memory->bus_id, fd, &memory->rm);
 }
 
-/* Own memory is exported when it is first mapped. */
-static weft_status rm_take_own(struct gpu_map *map, struct map_memory *memory)
+/* Exports own memory and imports it here, when it is first mapped. */
+static weft_status rm_import_own(struct gpu_map *map, struct map_memory *memory)
 {
     const struct cuda *cuda = &map->gpu->cuda;
     int fd = -1;
     if (memory->number)
-        return map_plain_take(map, memory);
+        return map_plain_import(map, memory);
     if (!memory->handle)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "the memory was not imported when it came");
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "the memory was not imported while its descriptor was open");
     CUresult result = cuda->MemExportToShareableHandle(&fd, memory->handle,
                                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     if (result)
         return cuda_fail(cuda, result,
                          "cuMemExportToShareableHandle (memory of cuMemCreate() needs "
                          "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR to be mapped)");
-    weft_status status = rm_learn(map, memory, fd);
+    weft_status status = rm_import_peer(map, memory, fd);
     close(fd);
     return status;
 }
 
-static weft_status rm_way_map(struct gpu_map *map, struct map_memory *memory, size_t offset,
-                              size_t bytes, char *at, struct map_piece *piece)
+static weft_status rm_backend_map(struct gpu_map *map, struct map_memory *memory, size_t offset,
+                                  size_t bytes, char *at, struct map_piece *piece)
 {
-    weft_status status = memory->rm.handle ? WEFT_OK : rm_take_own(map, memory);
+    weft_status status = memory->rm.handle ? WEFT_OK : rm_import_own(map, memory);
     if (!status)
         status = rm_map(map->rm, &memory->rm, memory->inside + offset, bytes, at, &piece->rm);
     piece->at = at;
@@ -114,23 +115,23 @@ static weft_status rm_way_map(struct gpu_map *map, struct map_memory *memory, si
     return status;
 }
 
-static void rm_way_unmap(struct gpu_map *map, struct map_piece *piece)
+static void rm_backend_unmap(struct gpu_map *map, struct map_piece *piece)
 {
     rm_unmap(map->rm, &piece->rm, 1);
 }
 
-static void rm_way_forget(struct gpu_map *map, struct map_memory *memory)
+static void rm_backend_forget(struct gpu_map *map, struct map_memory *memory)
 {
     if (map->rm)
         rm_release(map->rm, &memory->rm);
 }
 
-const struct map_way map_way_rm = {.name = "rm",
-                                   .what = "the GPU driver's resource interface",
-                                   .learn = rm_learn,
-                                   .map = rm_way_map,
-                                   .unmap = rm_way_unmap,
-                                   .forget = rm_way_forget};
+const struct map_backend map_backend_rm = {.name = "rm",
+                                           .what = "the GPU driver's resource interface",
+                                           .import = rm_import_peer,
+                                           .map = rm_backend_map,
+                                           .unmap = rm_backend_unmap,
+                                           .forget = rm_backend_forget};
 
 /* ---------------------------------------------------------------------------------- gdrdrv */
 
@@ -151,7 +152,7 @@ static weft_status gdr_ready(struct gpu_map *map)
         gdr->gdr = gdr->api.open();
         if (!gdr->gdr) {
             status = base_fail(WEFT_ERR_UNSUPPORTED,
-                               "gdr_open() refuses: is the kernel module gdrdrv loaded?");
+                               "gdr_open() failed: is the kernel module gdrdrv loaded?");
             gdrapi_unload(&gdr->api);
         }
     }
@@ -163,9 +164,9 @@ static weft_status gdr_ready(struct gpu_map *map)
     return WEFT_OK;
 }
 
-/* The library maps where it likes; the mapping is moved to where it is wanted, as a whole. */
-static weft_status gdr_way_map(struct gpu_map *map, struct map_memory *memory, size_t offset,
-                               size_t bytes, char *at, struct map_piece *piece)
+/* gdrapi maps at an address of its own choice; mremap() then moves the whole mapping to `at`. */
+static weft_status gdr_backend_map(struct gpu_map *map, struct map_memory *memory, size_t offset,
+                                   size_t bytes, char *at, struct map_piece *piece)
 {
     weft_status status = gdr_ready(map);
     if (!status && memory->slot >= 0 && memory->slot != map->gpu->boot->local_pe)
@@ -184,7 +185,7 @@ static weft_status gdr_way_map(struct gpu_map *map, struct map_memory *memory, s
     if (!error && mremap(mapped, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED) {
         error = errno;
         gdr->api.unmap(gdr->gdr, pin, mapped, bytes);
-        map_reserved(at, bytes);
+        map_unmap_to_reserved(at, bytes);
     }
     if (error) {
         gdr->api.unpin_buffer(gdr->gdr, pin);
@@ -198,20 +199,20 @@ static weft_status gdr_way_map(struct gpu_map *map, struct map_memory *memory, s
     return WEFT_OK;
 }
 
-static void gdr_way_unmap(struct gpu_map *map, struct map_piece *piece)
+static void gdr_backend_unmap(struct gpu_map *map, struct map_piece *piece)
 {
     struct map_gdr *gdr = map->gdr;
     gdr->api.unmap(gdr->gdr, (gdr_mh_t){piece->gdr}, piece->at, piece->bytes);
     gdr->api.unpin_buffer(gdr->gdr, (gdr_mh_t){piece->gdr});
-    map_reserved(piece->at, piece->bytes);
+    map_unmap_to_reserved(piece->at, piece->bytes);
 }
 
-static void gdr_way_forget(struct gpu_map *map, struct map_memory *memory)
+static void gdr_backend_forget(struct gpu_map *map, struct map_memory *memory)
 {
     (void)map, (void)memory;
 }
 
-static void gdr_way_close(struct gpu_map *map)
+static void gdr_backend_close(struct gpu_map *map)
 {
     struct map_gdr *gdr = map->gdr;
     if (!gdr)
@@ -222,9 +223,9 @@ static void gdr_way_close(struct gpu_map *map)
     map->gdr = NULL;
 }
 
-const struct map_way map_way_gdr = {.name = "gdrdrv",
-                                    .what = "gdrdrv",
-                                    .map = gdr_way_map,
-                                    .unmap = gdr_way_unmap,
-                                    .forget = gdr_way_forget,
-                                    .close = gdr_way_close};
+const struct map_backend map_backend_gdr = {.name = "gdrdrv",
+                                            .what = "gdrdrv",
+                                            .map = gdr_backend_map,
+                                            .unmap = gdr_backend_unmap,
+                                            .forget = gdr_backend_forget,
+                                            .close = gdr_backend_close};

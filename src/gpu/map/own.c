@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program's own in the CPU's addresses. The driver takes longer to hand out such
- * memory than to map it, and longer to take a mapping down than to make one: so that mappings are
- * kept for the next one who asks, as many as are good for it. What they are of is asked of the
- * driver each time, so that none is taken for other memory at the same address. See map.h. */
+/* CPU mappings of memory of the program. The driver takes longer to export such memory than to map
+ * it, and longer to remove a mapping than to create one. So a limited number of mappings is kept
+ * for the next caller. Each call queries the driver for the identity of the memory, so that a kept
+ * mapping is not used for other memory at the same address. See map.h. */
 #include "gpu/gpu.h"
 #include "gpu/map/backend.h"
 
@@ -14,24 +14,25 @@
 #include <sys/mman.h>
 
 enum {
-    PAGE = 65536,           /* of gdrdrv, and of GPUs */
-    IDLE_LEAST = 64 << 20,  /* bytes kept where the size of BAR1 is not known */
-    IDLE_LARGEST = 1 << 30, /* ... and of the largest */
-    IDLE_SHARE = 8,         /* of BAR1, which other processes need as well */
-    IDLE_COUNT = 64,        /* mappings kept */
+    PAGE = 65536,           /* page size of gdrdrv and of GPUs, bytes */
+    IDLE_LEAST = 64 << 20,  /* bytes kept when the size of BAR1 is not known */
+    IDLE_LARGEST = 1 << 30, /* bytes kept at most */
+    /* the kept mappings get 1/8 of BAR1, which other processes need as well */
+    IDLE_SHARE = 8,
+    IDLE_COUNT = 64, /* mappings kept at most */
 };
 
-/* -------------------------------------------------------------- what the driver knows of memory */
+/* ------------------------------------------------------------------------ identity of memory */
 
-/* An allocation, and by what it is known again. */
+/* An allocation and its identity. */
 struct range {
     CUdeviceptr start;
     size_t bytes;
-    CUmemGenericAllocationHandle handle; /* retained; 0: not of cuMemCreate() */
+    CUmemGenericAllocationHandle handle; /* retained; 0: not memory of cuMemCreate() */
     unsigned long long number;
 };
 
-static weft_status look_at(struct gpu *gpu, const void *address, struct range *range)
+static weft_status query_range(struct gpu *gpu, const void *address, struct range *range)
 {
     const struct cuda *cuda = &gpu->cuda;
     uintptr_t at = (uintptr_t)address;
@@ -45,7 +46,7 @@ static weft_status look_at(struct gpu *gpu, const void *address, struct range *r
         result = cuda->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
     if (!result && ordinal != gpu->device.ordinal)
         return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "%p is memory of GPU %d, and this PE maps that of its own, GPU %d",
+                         "%p is memory of GPU %d, but this PE maps only memory of its own GPU %d",
                          address, ordinal, gpu->device.ordinal);
     if (!result && (!cuda->MemRetainAllocationHandle ||
                     cuda->MemRetainAllocationHandle(&range->handle, (void *)at))) {
@@ -55,28 +56,28 @@ static weft_status look_at(struct gpu *gpu, const void *address, struct range *r
     return result ? cuda_fail(cuda, result, "cuPointerGetAttribute of %p", address) : WEFT_OK;
 }
 
-/* The handle is held, so that its number is not another allocation's now. */
-static bool is_of(const struct map_memory *memory, const struct range *range)
+/* Handles are held while mapped, so equal handles mean the same allocation. */
+static bool matches_range(const struct map_memory *memory, const struct range *range)
 {
-    return !memory->gone && memory->start == range->start && memory->number == range->number &&
+    return !memory->stale && memory->start == range->start && memory->number == range->number &&
            memory->handle == range->handle;
 }
 
-/* ---------------------------------------------------------------------------------- taking down */
+/* ------------------------------------------------------------------------------------ unmapping */
 
-static void drop_memory(struct gpu_map *map, struct map_memory *memory)
+static void drop_user_memory(struct gpu_map *map, struct map_memory *memory)
 {
     struct map_memory **at = &map->own;
     while (*at != memory)
         at = &(*at)->next;
     *at = memory->next;
-    map->way->forget(map, memory);
+    map->backend->forget(map, memory);
     if (memory->handle)
         map->gpu->cuda.MemRelease(memory->handle);
     free(memory);
 }
 
-/* One that is not, or no more, counted among the idle. */
+/* Unmaps a piece that is not counted as idle. */
 static void drop_piece(struct gpu_map *map, struct map_piece *piece)
 {
     struct map_memory *memory = piece->memory;
@@ -86,11 +87,11 @@ static void drop_piece(struct gpu_map *map, struct map_piece *piece)
     while (*at != piece)
         at = &(*at)->next;
     *at = piece->next;
-    map->way->unmap(map, piece);
+    map->backend->unmap(map, piece);
     munmap(address, bytes);
     free(piece);
     if (!memory->pieces && !memory->busy)
-        drop_memory(map, memory);
+        drop_user_memory(map, memory);
 }
 
 static void drop_idle(struct gpu_map *map, struct map_piece *piece)
@@ -100,7 +101,7 @@ static void drop_idle(struct gpu_map *map, struct map_piece *piece)
     drop_piece(map, piece);
 }
 
-static struct map_piece *idle_longest(const struct gpu_map *map)
+static struct map_piece *find_oldest_idle(const struct gpu_map *map)
 {
     struct map_piece *oldest = NULL;
     for (const struct map_memory *memory = map->own; memory; memory = memory->next)
@@ -114,7 +115,7 @@ bool map_own_trim(struct gpu_map *map, size_t bytes)
 {
     bool any = false;
     while (map->idle_count > IDLE_COUNT || map->idle_bytes > bytes) {
-        drop_idle(map, idle_longest(map));
+        drop_idle(map, find_oldest_idle(map));
         any = true;
     }
     return any;
@@ -124,7 +125,7 @@ static void drop_idle_of(struct gpu_map *map, struct map_memory *memory)
 {
     struct map_piece *next;
     for (struct map_piece *piece = memory->pieces; piece; piece = next) {
-        next = piece->next; /* NULL: the memory may go with it */
+        next = piece->next; /* read before drop_idle(), which may free the memory */
         if (!piece->users)
             drop_idle(map, piece);
     }
@@ -141,7 +142,7 @@ void gpu_map_own_forget(struct gpu_map *map, const void *address, size_t bytes)
         next = memory->next;
         if (memory->address >= from + bytes || from >= memory->address + memory->bytes)
             continue;
-        memory->gone = true;
+        memory->stale = true;
         drop_idle_of(map, memory);
     }
     pthread_mutex_unlock(&map->lock);
@@ -149,8 +150,9 @@ void gpu_map_own_forget(struct gpu_map *map, const void *address, size_t bytes)
 
 /* -------------------------------------------------------------------------------------- mapping */
 
-/* Of BAR1, the second region of the device. */
-static size_t idle_most(const char *bus_id)
+/* Reads the size of BAR1, the second region of the device, and returns the bytes of mappings to
+ * keep. */
+static size_t read_idle_limit(const char *bus_id)
 {
     char name[96], line[128];
     unsigned long long first = 0, last = 0, bytes = 0;
@@ -166,15 +168,15 @@ static size_t idle_most(const char *bus_id)
     return bytes < IDLE_LARGEST ? (size_t)bytes : IDLE_LARGEST;
 }
 
-static struct map_memory *known(const struct gpu_map *map, const struct range *range)
+static struct map_memory *find_known_memory(const struct gpu_map *map, const struct range *range)
 {
     struct map_memory *memory = map->own;
-    while (memory && !is_of(memory, range))
+    while (memory && !matches_range(memory, range))
         memory = memory->next;
     return memory;
 }
 
-/* Takes over the handle of the range. */
+/* Takes ownership of the range's handle. */
 static struct map_memory *add_memory(struct gpu_map *map, struct range *range)
 {
     struct map_memory *memory = calloc(1, sizeof *memory);
@@ -190,13 +192,13 @@ static struct map_memory *add_memory(struct gpu_map *map, struct range *range)
                                   .number = range->number,
                                   .handle = range->handle,
                                   .dmabuf = -1,
-                                  .offer = -1};
+                                  .pending_fd = -1};
     range->handle = 0;
     map->own = memory;
     return memory;
 }
 
-static struct map_piece *covering(struct map_memory *memory, size_t offset, size_t bytes)
+static struct map_piece *find_covering_piece(struct map_memory *memory, size_t offset, size_t bytes)
 {
     struct map_piece *piece = memory->pieces;
     while (piece && (offset < piece->offset || bytes > piece->bytes ||
@@ -205,11 +207,11 @@ static struct map_piece *covering(struct map_memory *memory, size_t offset, size
     return piece;
 }
 
-/* Whether the CPU loads there what the GPU reads. It tells another place of memory from the right
- * one where they differ; a kernel that writes there may make them differ as well, and so it is
- * asked more than once. */
-static weft_status compare(struct gpu_map *map, const char *mapped, const void *address,
-                           size_t bytes)
+/* Compares what the CPU loads from the mapping with what the GPU reads, to detect a mapping of
+ * other memory. A kernel that writes there may also cause a difference, so the comparison is
+ * repeated. */
+static weft_status compare_mapping(struct gpu_map *map, const char *mapped, const void *address,
+                                   size_t bytes)
 {
     enum { TRIES = 8, MOST = 64 };
     unsigned char engine[MOST], cpu[MOST];
@@ -224,8 +226,8 @@ static weft_status compare(struct gpu_map *map, const char *mapped, const void *
     }
     return base_fail(
         WEFT_ERR_UNSUPPORTED,
-        "%zu bytes at %p, of cudaMalloc(), are not what the CPU finds in their mapping; "
-        "unless a kernel writes there, the driver has another idea of its handles",
+        "%zu bytes of cudaMalloc() at %p differ from what the CPU loads from their mapping; "
+        "unless a kernel writes there, this driver uses another handle format",
         now, address);
 }
 
@@ -233,8 +235,9 @@ static weft_status compare_ends(struct gpu_map *map, const char *mapped, const c
                                 size_t bytes)
 {
     size_t tail = bytes > 64 ? bytes - 64 : 0;
-    weft_status status = compare(map, mapped, address, bytes);
-    return status || !tail ? status : compare(map, mapped + tail, address + tail, bytes - tail);
+    weft_status status = compare_mapping(map, mapped, address, bytes);
+    return status || !tail ? status
+                           : compare_mapping(map, mapped + tail, address + tail, bytes - tail);
 }
 
 static weft_status map_piece(struct gpu_map *map, struct map_memory *memory, size_t offset,
@@ -243,8 +246,8 @@ static weft_status map_piece(struct gpu_map *map, struct map_memory *memory, siz
     struct map_piece *piece = calloc(1, sizeof *piece);
     char *at = piece ? map_reserve(bytes) : NULL;
     weft_status status =
-        at ? map_some(map, memory, offset, bytes, at, piece)
-           : base_fail(WEFT_ERR_NO_MEMORY, "no %zu bytes of the CPU's addresses", bytes);
+        at ? map_range_or_trim(map, memory, offset, bytes, at, piece)
+           : base_fail(WEFT_ERR_NO_MEMORY, "cannot reserve %zu bytes of CPU addresses", bytes);
     if (status) {
         if (at)
             munmap(at, bytes);
@@ -259,20 +262,20 @@ static weft_status map_piece(struct gpu_map *map, struct map_memory *memory, siz
     return WEFT_OK;
 }
 
-/* A new one of [offset, offset + whole) of the memory, whose `bytes` at `address` are wanted. */
+/* Maps [offset, offset + whole) of the memory, whose `bytes` at `address` the caller needs. */
 static weft_status map_and_compare(struct gpu_map *map, struct map_memory *memory, size_t offset,
                                    size_t whole, const char *address, size_t bytes,
                                    struct map_piece **piece)
 {
-    memory->busy = true; /* room may be made at the cost of its other mappings */
+    memory->busy = true; /* its idle mappings may be removed to make room */
     weft_status status = map_piece(map, memory, offset, whole, piece);
     memory->busy = false;
     if (status) {
         if (!memory->pieces)
-            drop_memory(map, memory);
+            drop_user_memory(map, memory);
         return status == WEFT_ERR_NO_MEMORY
                    ? status
-                   : base_fail_context(WEFT_ERR_UNSUPPORTED, "%s", map->way->what);
+                   : base_fail_context(WEFT_ERR_UNSUPPORTED, "%s", map->backend->what);
     }
     size_t lead = (uintptr_t)address - memory->address - offset;
     if (memory->number)
@@ -282,11 +285,11 @@ static weft_status map_and_compare(struct gpu_map *map, struct map_memory *memor
     return status;
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static weft_status find_or_map(struct gpu_map *map, struct range *range, const char *address,
                                size_t bytes, struct map_piece **piece)
 {
-    struct map_memory *memory = known(map, range);
+    struct map_memory *memory = find_known_memory(map, range);
     if (!memory)
         memory = add_memory(map, range);
     if (!memory)
@@ -294,7 +297,7 @@ static weft_status find_or_map(struct gpu_map *map, struct range *range, const c
     size_t offset = (uintptr_t)address - memory->address, first = offset / PAGE * PAGE;
     size_t whole = (offset + bytes - first + PAGE - 1) / PAGE * PAGE;
     weft_status status = WEFT_OK;
-    *piece = covering(memory, first, whole);
+    *piece = find_covering_piece(memory, first, whole);
     if (!*piece) {
         status = map_and_compare(map, memory, first, whole, address, bytes, piece);
     } else if (!(*piece)->users) {
@@ -311,7 +314,7 @@ weft_status gpu_map_own(struct gpu_map *map, const void *address, size_t bytes,
 {
     struct range range;
     struct map_piece *piece = NULL;
-    weft_status status = look_at(map->gpu, address, &range);
+    weft_status status = query_range(map->gpu, address, &range);
     if (status)
         return status;
     size_t offset = (uintptr_t)address - range.start;
@@ -345,9 +348,9 @@ void gpu_map_own_end(struct gpu_map *map, struct gpu_map_user *user)
         return;
     pthread_mutex_lock(&map->lock);
     if (!map->idle_most)
-        map->idle_most = idle_most(map->gpu->device.bus_id);
+        map->idle_most = read_idle_limit(map->gpu->device.bus_id);
     if (--piece->users == 0) {
-        if (piece->memory->gone) {
+        if (piece->memory->stale) {
             drop_piece(map, piece);
         } else {
             piece->used = ++map->uses;

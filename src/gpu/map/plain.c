@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of cudaMalloc() by the driver's resource interface. CUDA exports no such memory, but the
- * handle by which it shares it between processes (cuIpcGetMemHandle) has in it what the driver
- * calls it. Where in it nobody has promised: so it is tried on memory of the library's own, and
- * nothing is stored before what the GPU wrote there was found. */
+/* Maps memory of cudaMalloc() through the driver's resource interface. CUDA exports no such memory,
+ * but the handle for sharing it between processes (cuIpcGetMemHandle) contains the driver's object
+ * number. The position of that number in the handle is not documented. So it is first tested on
+ * memory of the library, and nothing is stored through a mapping before data that the GPU wrote was
+ * found there. */
 #include "gpu/gpu.h"
 #include "gpu/map/backend.h"
 
@@ -15,10 +16,10 @@
 
 enum { PAGE = 65536, TEST_BYTES = 4096 };
 
-/* 32-bit words of the handle (seen in driver 580). */
+/* Positions of 32-bit words in the handle (as in driver 580). */
 enum { WORD_OFFSET = 7, WORD_CLIENT = 12, WORD_OBJECT = 13, WORDS = 16 };
 
-static weft_status take(struct gpu_map *map, struct map_memory *memory)
+static weft_status duplicate_object(struct gpu_map *map, struct map_memory *memory)
 {
     const struct cuda *cuda = &map->gpu->cuda;
     CUipcMemHandle handle;
@@ -39,24 +40,24 @@ static weft_status take(struct gpu_map *map, struct map_memory *memory)
     memcpy(words, &handle, sizeof words);
     size_t lead = memory->start - memory->address;
     if (words[WORD_OFFSET] % PAGE != lead)
-        return base_fail(
-            WEFT_ERR_UNSUPPORTED,
-            "cuIpcGetMemHandle of %#llx says that it begins at %#x: the driver's handles "
-            "have another form here",
-            memory->start, words[WORD_OFFSET]);
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "cuIpcGetMemHandle of %#llx gives the offset %#x: this driver uses "
+                         "another handle format",
+                         memory->start, words[WORD_OFFSET]);
     status =
         rm_duplicate(map->rm, memory->bus_id, words[WORD_CLIENT], words[WORD_OBJECT], &memory->rm);
     memory->inside = words[WORD_OFFSET] - lead;
     return status;
 }
 
-static weft_status try_mapped(struct gpu_map *map, struct map_memory *memory)
+static weft_status test_mapping(struct gpu_map *map, struct map_memory *memory)
 {
     size_t lead = memory->start - memory->address;
     struct rm_mapping mapping = {0};
     char *at = map_reserve(memory->bytes);
     if (!at)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no %zu bytes of the CPU's addresses", memory->bytes);
+        return base_fail(WEFT_ERR_NO_MEMORY, "cannot reserve %zu bytes of CPU addresses",
+                         memory->bytes);
     weft_status status = rm_map(map->rm, &memory->rm, memory->inside, memory->bytes, at, &mapping);
     if (!status) {
         status = map_test_load(map->gpu, at + lead, memory->start, GPU_MAP_TEST_BYTES);
@@ -68,23 +69,23 @@ static weft_status try_mapped(struct gpu_map *map, struct map_memory *memory)
     return status;
 }
 
-static weft_status try_one(struct gpu_map *map, CUdeviceptr at)
+static weft_status test_allocation(struct gpu_map *map, CUdeviceptr at)
 {
     size_t lead = at % PAGE;
     struct map_memory memory = {.bytes = (lead + TEST_BYTES + PAGE - 1) / PAGE * PAGE,
                                 .bus_id = map->gpu->device.bus_id,
                                 .start = at,
                                 .address = at - lead};
-    weft_status status = take(map, &memory);
+    weft_status status = duplicate_object(map, &memory);
     if (!status)
-        status = try_mapped(map, &memory);
+        status = test_mapping(map, &memory);
     rm_release(map->rm, &memory.rm);
     return status;
 }
 
-/* Two that are small, so that one of them does not begin where the driver's object does.
- * WEFT_ERR_SYSTEM: there is no memory to try it with, which says nothing. */
-static weft_status prove(struct gpu_map *map)
+/* Tests two small allocations, so that one of them does not begin where the driver's object begins.
+ * WEFT_ERR_SYSTEM: no memory for the test, which decides nothing. */
+static weft_status test_handle_layout(struct gpu_map *map)
 {
     const struct cuda *cuda = &map->gpu->cuda;
     CUdeviceptr areas[2] = {0};
@@ -99,7 +100,7 @@ static weft_status prove(struct gpu_map *map)
         status = WEFT_ERR_SYSTEM;
     }
     for (int i = 0; i < 2 && !status; i++) {
-        status = try_one(map, areas[i]);
+        status = test_allocation(map, areas[i]);
         status = status == WEFT_ERR_SYSTEM ? WEFT_ERR_UNSUPPORTED : status;
     }
     for (int i = 0; i < 2; i++)
@@ -109,22 +110,22 @@ static weft_status prove(struct gpu_map *map)
     return status;
 }
 
-weft_status map_plain_take(struct gpu_map *map, struct map_memory *memory)
+weft_status map_plain_import(struct gpu_map *map, struct map_memory *memory)
 {
     if (map->plain == GPU_MAP_UNTRIED) {
-        weft_status status = prove(map);
+        weft_status status = test_handle_layout(map);
         if (status == WEFT_ERR_SYSTEM || status == WEFT_ERR_NO_MEMORY)
             return status;
         map->plain = status ? GPU_MAP_REFUSED : GPU_MAP_PROVEN;
         if (status)
             snprintf(map->why_plain, sizeof map->why_plain, "%s", base_last_error());
-        log_info("memory of cudaMalloc() in the CPU's addresses: %s",
-                 status ? map->why_plain : "works");
+        log_info("CPU mapping of cudaMalloc() memory: %s", status ? map->why_plain : "works");
     }
     if (map->plain == GPU_MAP_REFUSED)
-        return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "memory of cudaMalloc() cannot be mapped here: %s; that of cuMemCreate() "
-                         "and weft_alloc() can",
-                         map->why_plain);
-    return take(map, memory);
+        return base_fail(
+            WEFT_ERR_UNSUPPORTED,
+            "memory of cudaMalloc() cannot be mapped here: %s; memory of cuMemCreate() "
+            "and weft_alloc() can",
+            map->why_plain);
+    return duplicate_object(map, memory);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the GPU's BAR1 has no room to map all that is used: a few small windows that go where they
- * are needed, under a lock, so that none is moved while another thread copies through it. See
- * map.h. */
+/* Sliding BAR windows, for GPUs whose BAR1 cannot map all memory that is used: a few small windows
+ * that are mapped where they are needed, under a lock, so that none is moved while another thread
+ * copies through it. See map.h. */
 #include "gpu/gpu.h"
 #include "gpu/map/backend.h"
 
@@ -11,93 +11,96 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* NULL: none is there. */
-static struct gpu_map_rover *rover_at(struct gpu_map *map, int slot, size_t start)
+/* Returns the window that is mapped there; NULL: none. */
+static struct gpu_sliding_window *find_window(struct gpu_map *map, int slot, size_t start)
 {
-    for (int i = 0; i < GPU_MAP_ROVERS; i++) {
-        struct gpu_map_rover *rover = &map->rovers[i];
-        if (rover->piece && rover->slot == slot && rover->start == start)
-            return rover;
+    for (int i = 0; i < GPU_SLIDING_WINDOWS; i++) {
+        struct gpu_sliding_window *window = &map->sliding[i];
+        if (window->piece && window->slot == slot && window->start == start)
+            return window;
     }
     return NULL;
 }
 
-/* The one that has been used least lately. */
-static struct gpu_map_rover *idle_rover(struct gpu_map *map)
+/* Returns the least recently used window. */
+static struct gpu_sliding_window *find_oldest_window(struct gpu_map *map)
 {
-    struct gpu_map_rover *oldest = &map->rovers[0];
-    for (int i = 1; i < GPU_MAP_ROVERS; i++)
-        if (map->rovers[i].used < oldest->used)
-            oldest = &map->rovers[i];
+    struct gpu_sliding_window *oldest = &map->sliding[0];
+    for (int i = 1; i < GPU_SLIDING_WINDOWS; i++)
+        if (map->sliding[i].used < oldest->used)
+            oldest = &map->sliding[i];
     return oldest;
 }
 
-static void leave(struct gpu_map *map, struct gpu_map_rover *rover)
+static void unmap_window(struct gpu_map *map, struct gpu_sliding_window *window)
 {
-    if (!rover->piece)
+    if (!window->piece)
         return;
-    map->way->unmap(map, rover->piece);
-    free(rover->piece);
-    rover->piece = NULL;
-    rover->used = 0;
+    map->backend->unmap(map, window->piece);
+    free(window->piece);
+    window->piece = NULL;
+    window->used = 0;
 }
 
-/* Also what it leaves may be needed for the next one. */
-static void leave_all(struct gpu_map *map)
+/* Unmaps all windows, since BAR1 may need all their room for the next mapping. */
+static void unmap_all_windows(struct gpu_map *map)
 {
-    for (int i = 0; i < GPU_MAP_ROVERS; i++)
-        leave(map, &map->rovers[i]);
+    for (int i = 0; i < GPU_SLIDING_WINDOWS; i++)
+        unmap_window(map, &map->sliding[i]);
 }
 
-static weft_status go(struct gpu_map *map, struct gpu_map_rover *rover, int slot, size_t start)
+static weft_status move_window(struct gpu_map *map, struct gpu_sliding_window *window, int slot,
+                               size_t start)
 {
     size_t granule = (size_t)1 << map->shift;
     struct map_memory *memory = map_memory_at(map, slot, start);
-    leave(map, rover);
+    unmap_window(map, window);
     if (!memory)
         return base_fail(WEFT_ERR_UNSUPPORTED, "no memory is known at offset %zu", start);
-    if (!rover->at)
-        rover->at = map_reserve(granule);
-    struct map_piece *piece = rover->at ? calloc(1, sizeof *piece) : NULL;
+    if (!window->at)
+        window->at = map_reserve(granule);
+    struct map_piece *piece = window->at ? calloc(1, sizeof *piece) : NULL;
     if (!piece)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a mapping");
-    weft_status status = map_some(map, memory, start - memory->offset, granule, rover->at, piece);
+    weft_status status =
+        map_range_or_trim(map, memory, start - memory->offset, granule, window->at, piece);
     if (status == WEFT_ERR_NO_MEMORY) {
-        leave_all(map);
-        status = map->way->map(map, memory, start - memory->offset, granule, rover->at, piece);
+        unmap_all_windows(map);
+        status = map->backend->map(map, memory, start - memory->offset, granule, window->at, piece);
     }
     if (status) {
         free(piece);
         return status;
     }
     piece->memory = memory;
-    rover->piece = piece;
-    rover->slot = slot;
-    rover->start = start;
+    window->piece = piece;
+    window->slot = slot;
+    window->start = start;
     return WEFT_OK;
 }
 
-static bool copy_part(struct gpu_map *map, int slot, size_t offset, char *host, size_t bytes,
-                      bool in)
+static bool copy_granule(struct gpu_map *map, int slot, size_t offset, char *host, size_t bytes,
+                         bool in)
 {
     size_t start = offset >> map->shift << map->shift;
-    struct gpu_map_rover *rover = rover_at(map, slot, start);
-    if (!rover) {
-        rover = idle_rover(map);
-        if (go(map, rover, slot, start))
+    struct gpu_sliding_window *window = find_window(map, slot, start);
+    if (!window) {
+        window = find_oldest_window(map);
+        if (move_window(map, window, slot, start))
             return false;
     }
-    rover->used = ++map->uses;
+    window->used = ++map->uses;
     if (in) {
-        wc_store(rover->at + (offset - start), host, bytes);
-        wc_settle(rover->at); /* it may be gone before quiet asks */
+        wc_store(window->at + (offset - start), host, bytes);
+        wc_flush(window->at); /* the window may have moved before the caller's quiet */
     } else {
-        wc_load(host, rover->at + (offset - start), bytes);
+        wc_load(host, window->at + (offset - start), bytes);
     }
     return true;
 }
 
-bool gpu_map_rove(struct gpu_map *map, int slot, size_t offset, void *host, size_t bytes, bool in)
+bool gpu_map_copy_sliding(struct gpu_map *map, int slot, size_t offset, void *host, size_t bytes,
+                          bool in)
 {
     if (!gpu_map_works(map) || !atomic_load_explicit(&map->scarce, memory_order_relaxed) ||
         !atomic_load_explicit(&map->windows[slot].tested, memory_order_acquire))
@@ -108,24 +111,24 @@ bool gpu_map_rove(struct gpu_map *map, int slot, size_t offset, void *host, size
     while (bytes && done) {
         size_t end = ((offset >> map->shift) + 1) << map->shift;
         size_t now = end - offset < bytes ? end - offset : bytes;
-        done = copy_part(map, slot, offset, at, now, in);
+        done = copy_granule(map, slot, offset, at, now, in);
         offset += now, at += now, bytes -= now;
     }
     pthread_mutex_unlock(&map->lock);
     return done;
 }
 
-void map_rove_forget(struct gpu_map *map, const struct map_memory *memory)
+void map_sliding_forget(struct gpu_map *map, const struct map_memory *memory)
 {
-    for (int i = 0; i < GPU_MAP_ROVERS; i++)
-        if (map->rovers[i].piece && map->rovers[i].piece->memory == memory)
-            leave(map, &map->rovers[i]);
+    for (int i = 0; i < GPU_SLIDING_WINDOWS; i++)
+        if (map->sliding[i].piece && map->sliding[i].piece->memory == memory)
+            unmap_window(map, &map->sliding[i]);
 }
 
-void map_rove_end(struct gpu_map *map)
+void map_sliding_end(struct gpu_map *map)
 {
-    leave_all(map);
-    for (int i = 0; i < GPU_MAP_ROVERS; i++)
-        if (map->rovers[i].at)
-            munmap(map->rovers[i].at, (size_t)1 << map->shift);
+    unmap_all_windows(map);
+    for (int i = 0; i < GPU_SLIDING_WINDOWS; i++)
+        if (map->sliding[i].at)
+            munmap(map->sliding[i].at, (size_t)1 << map->shift);
 }

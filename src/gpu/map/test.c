@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a mapping is what it is said to be, seen by the copy engine at the other end of it, and
- * up to which sizes it is the quicker way. See map.h, backend.h. */
+/* Tests whether a mapping shows the memory that it should, with the copy engine at the other end,
+ * and measures up to which sizes the CPU is faster. See map.h and backend.h. */
 #include "gpu/gpu.h"
 #include "gpu/map/backend.h"
 
@@ -15,10 +15,10 @@
 
 /* ------------------------------------------------------------------------------------- the test */
 
-enum { MARK_WORDS = 8 };
+enum { TAG_WORDS = 8 };
 
-/* Never the same twice, so that what an earlier test left is not taken for an answer. */
-static void fill(unsigned char *data, size_t bytes)
+/* Never the same data twice, so that data of an earlier test is not taken for a result. */
+static void fill_random(unsigned char *data, size_t bytes)
 {
     static _Atomic uint64_t turn;
     uint64_t state = clock_now_ns() + (atomic_fetch_add(&turn, 1) << 32);
@@ -28,41 +28,42 @@ static void fill(unsigned char *data, size_t bytes)
     }
 }
 
-static weft_status differ(const char *way, const unsigned char *is, const unsigned char *should,
-                          size_t bytes)
+static weft_status compare_bytes(const char *what, const unsigned char *is,
+                                 const unsigned char *should, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         if (is[i] != should[i])
             return base_fail(WEFT_ERR_PATH, "%zu bytes %s: byte %zu is %#x and should be %#x",
-                             bytes, way, i, is[i], should[i]);
+                             bytes, what, i, is[i], should[i]);
     return WEFT_OK;
 }
 
 weft_status map_test_store(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t bytes)
 {
     unsigned char sent[GPU_MAP_TEST_BYTES], came[GPU_MAP_TEST_BYTES];
-    fill(sent, bytes);
+    fill_random(sent, bytes);
     memset(came, 0, bytes);
     wc_store(mapped, sent, bytes);
-    wc_settle(mapped);
+    wc_flush(mapped);
     weft_status status = gpu_copy(gpu, 0, came, (void *)(uintptr_t)device, bytes, GPU_DONE);
-    return status ? status : differ("stored by the CPU and read by the GPU", came, sent, bytes);
+    return status ? status
+                  : compare_bytes("stored by the CPU and read by the GPU", came, sent, bytes);
 }
 
 weft_status map_test_load(struct gpu *gpu, const char *mapped, CUdeviceptr device, size_t bytes)
 {
     unsigned char sent[GPU_MAP_TEST_BYTES], came[GPU_MAP_TEST_BYTES];
-    fill(sent, bytes);
+    fill_random(sent, bytes);
     memset(came, 0, bytes);
     weft_status status = gpu_copy(gpu, 0, (void *)(uintptr_t)device, sent, bytes, GPU_DONE);
     if (status)
         return status;
     wc_load(came, mapped, bytes);
-    return differ("written by the GPU and loaded by the CPU", came, sent, bytes);
+    return compare_bytes("written by the GPU and loaded by the CPU", came, sent, bytes);
 }
 
-/* `bytes` at `lead` of the test area: in by the CPU and out by the copy engine, and the other
- * way. */
+/* Tests `bytes` at `lead` of the test area: in by the CPU and out by the copy engine, and vice
+ * versa. */
 static weft_status try_size(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t lead,
                             size_t bytes)
 {
@@ -70,51 +71,52 @@ static weft_status try_size(struct gpu *gpu, char *mapped, CUdeviceptr device, s
     return status ? status : map_test_load(gpu, mapped + lead, device + lead, bytes);
 }
 
-/* What local PE `owner` leaves in its memory for PE `reader`. */
-static void make_mark(const struct gpu *gpu, int owner, int reader, uint64_t mark[MARK_WORDS])
+/* Makes the tag that local PE `owner` writes into its memory for PE `reader`. */
+static void make_tag(const struct gpu *gpu, int owner, int reader, uint64_t tag[TAG_WORDS])
 {
-    uint64_t state = gpu->heap.windows[owner].gpu.mark + (uint64_t)reader * 0x9e3779b97f4a7c15u;
-    for (int i = 0; i < MARK_WORDS; i++) {
+    uint64_t state = gpu->heap.windows[owner].gpu.job_tag + (uint64_t)reader * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < TAG_WORDS; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
-        mark[i] = state ^ state >> 29;
+        tag[i] = state ^ state >> 29;
     }
 }
 
-CUresult gpu_map_leave_marks(struct gpu *gpu, CUstream stream)
+CUresult gpu_map_write_tags(struct gpu *gpu, CUstream stream)
 {
     const struct boot *boot = gpu->boot;
     CUresult result = CUDA_SUCCESS;
     for (int slot = 0; gpu->heap.map && slot < boot->local_npes && !result; slot++) {
-        uint64_t mark[MARK_WORDS];
+        uint64_t tag[TAG_WORDS];
         int reader = boot->local_pes[slot];
-        make_mark(gpu, boot->local_pe, reader, mark);
+        make_tag(gpu, boot->local_pe, reader, tag);
         CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + gpu->map_test_offset +
                          (size_t)reader * GPU_MAP_TEST_BYTES;
-        result = gpu->cuda.MemcpyAsync(at, (uintptr_t)mark, sizeof mark, stream);
+        result = gpu->cuda.MemcpyAsync(at, (uintptr_t)tag, sizeof tag, stream);
         if (!result)
             result = gpu->cuda.StreamSynchronize(stream);
     }
     return result;
 }
 
-/* Memory that no GPU of this PE reaches: what its owner has left there is found, and what is stored
- * is there. That stores arrive was seen by the same way in this PE's own memory. */
-static weft_status test_by_marks(struct gpu_map *map, int slot)
+/* Tests memory that no GPU of this PE reaches: the owner's tag is found there, and stored data can
+ * be loaded again. That stores reach GPU memory was tested with the same backend in this PE's own
+ * memory. */
+static weft_status test_by_tag(struct gpu_map *map, int slot)
 {
-    uint64_t wanted[MARK_WORDS], found[MARK_WORDS];
+    uint64_t wanted[TAG_WORDS], found[TAG_WORDS];
     char *at = gpu_map_test_area(map, slot);
-    make_mark(map->gpu, slot, map->gpu->boot->pe, wanted);
+    make_tag(map->gpu, slot, map->gpu->boot->pe, wanted);
     wc_load(found, at, sizeof found);
     if (memcmp(found, wanted, sizeof found) != 0)
         return base_fail(WEFT_ERR_PATH,
-                         "what PE %d has left in its memory is not in what is mapped of it",
+                         "the tag that PE %d wrote into its memory is not found in its mapping",
                          map->gpu->boot->local_pes[slot]);
-    fill((unsigned char *)wanted, sizeof wanted);
+    fill_random((unsigned char *)wanted, sizeof wanted);
     wc_store(at, wanted, sizeof wanted);
-    wc_settle(at);
+    wc_flush(at);
     wc_load(found, at, sizeof found);
     return memcmp(found, wanted, sizeof found) != 0
-               ? base_fail(WEFT_ERR_PATH, "what was stored into memory of PE %d is not there",
+               ? base_fail(WEFT_ERR_PATH, "data stored into memory of PE %d is not found there",
                            map->gpu->boot->local_pes[slot])
                : WEFT_OK;
 }
@@ -128,7 +130,7 @@ weft_status map_test(struct gpu_map *map, int slot)
     CUdeviceptr device =
         gpu_address(gpu, slot, gpu->map_test_offset + (size_t)gpu->boot->pe * GPU_MAP_TEST_BYTES);
     if (!device)
-        return test_by_marks(map, slot);
+        return test_by_tag(map, slot);
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !status; i++)
         status = try_size(gpu, gpu_map_test_area(map, slot), device, sizes[i].lead, sizes[i].bytes);
@@ -137,7 +139,7 @@ weft_status map_test(struct gpu_map *map, int slot)
 
 /* ----------------------------------------------------------------------------- up to which size */
 
-enum { PROVE_ALWAYS_CHOICE = 0 }; /* of WEFT_PROVE */
+enum { PROVE_ALWAYS_CHOICE = 0 }; /* value of WEFT_PROVE */
 enum { SMALLEST = 512, LARGEST = GPU_MAP_MOST, TRIES = 11, WARM_BYTES = 64 << 10, WARM_TRIES = 40 };
 
 struct trial {
@@ -150,7 +152,7 @@ struct trial {
 static void store_mapped(struct trial *t)
 {
     wc_store(t->mapped, t->host, t->bytes);
-    wc_settle(t->mapped);
+    wc_flush(t->mapped);
 }
 
 static void load_mapped(struct trial *t)
@@ -168,8 +170,8 @@ static void load_engine(struct trial *t)
     gpu_copy(t->gpu, 0, t->host, t->device, t->bytes, GPU_DONE);
 }
 
-/* The least of some tries: what disturbs makes them longer, never shorter. */
-static uint64_t least_ns(void (*copy)(struct trial *), struct trial *trial)
+/* Returns the shortest time of several tries: disturbances make a try longer, never shorter. */
+static uint64_t shortest_trial_ns(void (*copy)(struct trial *), struct trial *trial)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
@@ -181,42 +183,41 @@ static uint64_t least_ns(void (*copy)(struct trial *), struct trial *trial)
     return least;
 }
 
-/* The last size before the first at which the copy engine is quicker: the CPU's time grows with the
- * size, the engine's hardly does. */
-static size_t last_quicker(void (*by_cpu)(struct trial *), void (*by_engine)(struct trial *),
-                           struct trial *trial)
+/* Returns the largest size before the first size at which the copy engine is faster: the CPU's time
+ * grows with the size, the engine's hardly does. */
+static size_t find_crossover(void (*by_cpu)(struct trial *), void (*by_engine)(struct trial *),
+                             struct trial *trial)
 {
     size_t last = 0;
     trial->bytes = WARM_BYTES;
     for (int i = 0; i < WARM_TRIES;
-         i++) /* the first copies of a process, and of an idle GPU, take several times as long */
+         i++) /* the first copies of a process and of an idle GPU take several times as long */
         by_engine(trial);
     for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes *= 2) {
         trial->bytes = bytes;
-        if (least_ns(by_cpu, trial) > least_ns(by_engine, trial))
+        if (shortest_trial_ns(by_cpu, trial) > shortest_trial_ns(by_engine, trial))
             return last;
         last = bytes;
     }
     return last;
 }
 
-static void measure(struct gpu_map *map, void *plain, void *pinned, CUdeviceptr device,
-                    char *mapped)
+static void measure_mapped_copies(struct gpu_map *map, void *plain, void *pinned,
+                                  CUdeviceptr device, char *mapped)
 {
     struct gpu_map_limits *limits = &map->limits;
     struct trial trial = {
         .gpu = map->gpu, .mapped = mapped, .device = (void *)(uintptr_t)device, .host = plain};
-    limits->store_plain = last_quicker(store_mapped, store_engine, &trial);
-    limits->load_plain = last_quicker(load_mapped, load_engine, &trial);
+    limits->store_plain = find_crossover(store_mapped, store_engine, &trial);
+    limits->load_plain = find_crossover(load_mapped, load_engine, &trial);
     trial.host = pinned;
-    limits->store_pinned = pinned ? last_quicker(store_mapped, store_engine, &trial) : 0;
-    limits->load_pinned = pinned ? last_quicker(load_mapped, load_engine, &trial) : 0;
+    limits->store_pinned = pinned ? find_crossover(store_mapped, store_engine, &trial) : 0;
+    limits->load_pinned = pinned ? find_crossover(load_mapped, load_engine, &trial) : 0;
     log_info(
-        "the CPU copies into GPU memory by itself up to %zu bytes (%zu from pinned memory), out "
-        "of it "
-        "up to %zu (%zu), by %s",
+        "the CPU copies into GPU memory up to %zu bytes (%zu from pinned memory), out of it up to "
+        "%zu bytes (%zu), with %s",
         limits->store_plain, limits->store_pinned, limits->load_plain, limits->load_pinned,
-        wc_manner());
+        wc_isa_name());
 }
 
 void gpu_map_extra_free(const struct gpu *gpu, struct gpu_map_extra *extra)
@@ -271,7 +272,7 @@ static weft_status measure_with(struct gpu_map *map, void *plain, void *pinned)
         return status;
     status = gpu_map_own(map, (void *)(uintptr_t)extra.at, LARGEST, &user);
     if (!status) {
-        measure(map, plain, pinned, extra.at, user.at);
+        measure_mapped_copies(map, plain, pinned, extra.at, user.at);
         gpu_map_own_end(map, &user);
         gpu_map_own_forget(map, (void *)(uintptr_t)extra.at, extra.bytes);
     }
@@ -289,7 +290,7 @@ static weft_status measure_now(struct gpu_map *map)
         free(plain);
         return status;
     }
-    memset(plain, 1, LARGEST); /* pages that are there */
+    memset(plain, 1, LARGEST); /* touches the pages */
     if (gpu->cuda.MemHostAlloc(&pinned, LARGEST, CU_MEMHOSTALLOC_PORTABLE))
         pinned = NULL;
     status = measure_with(map, plain, pinned);
@@ -300,14 +301,14 @@ static weft_status measure_now(struct gpu_map *map)
     return status;
 }
 
-/* Where it cannot be measured, these hold on an H200 over PCIe 5. */
-static const struct gpu_map_limits usual = {.store_plain = 64 << 10,
-                                            .store_pinned = 64 << 10,
-                                            .load_plain = 4 << 10,
-                                            .load_pinned = 4 << 10};
+/* Limits where no measurement is possible, as measured on an H200 over PCIe 5. */
+static const struct gpu_map_limits default_limits = {.store_plain = 64 << 10,
+                                                     .store_pinned = 64 << 10,
+                                                     .load_plain = 4 << 10,
+                                                     .load_pinned = 4 << 10};
 
-/* Once for each start of the machine, unless WEFT_PROVE wants nothing of earlier jobs believed. */
-static void find_limits(struct gpu_map *map)
+/* Measures once after each boot, unless WEFT_PROVE=always asks for new measurements. */
+static void find_map_limits(struct gpu_map *map)
 {
     const struct gpu *gpu = map->gpu;
     struct gpu_map_limits *l = &map->limits;
@@ -319,8 +320,8 @@ static void find_limits(struct gpu_map *map)
         return;
     }
     if (measure_now(map)) {
-        log_info("copies by the CPU have not been measured: %s", base_last_error());
-        *l = usual;
+        log_info("copies by the CPU could not be measured: %s", base_last_error());
+        *l = default_limits;
         return;
     }
     proof_cache_keep_numbers(
@@ -334,16 +335,16 @@ const struct gpu_map_limits *gpu_map_limits(struct gpu_map *map)
         return &map->limits;
     pthread_mutex_lock(&map->measuring);
     if (!atomic_load_explicit(&map->measured, memory_order_relaxed)) {
-        find_limits(map);
-        /* Release: pairs with the look above. */
+        find_map_limits(map);
+        /* Release: pairs with the acquire above. */
         atomic_store_explicit(&map->measured, true, memory_order_release);
     }
     pthread_mutex_unlock(&map->measuring);
     return &map->limits;
 }
 
-/* The driver is asked what the memory is only where that decides. */
-bool gpu_map_pays_by_size(struct gpu_map *map, const void *host, size_t bytes, bool in)
+/* Queries the driver for the kind of host memory only where the kind decides. */
+bool gpu_map_is_faster_by_size(struct gpu_map *map, const void *host, size_t bytes, bool in)
 {
     const struct gpu_map_limits *limits = gpu_map_limits(map);
     size_t plain = in ? limits->store_plain : limits->load_plain;

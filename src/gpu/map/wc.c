@@ -10,7 +10,7 @@ enum { LINE = 64 };
 
 /* ------------------------------------------------------------------------- a few bytes, any CPU */
 
-/* One access each, of a size that its address is a multiple of. */
+/* One access each; the address is a multiple of the size. */
 #define ACCESS(bits)                                                                               \
     static inline void store_##bits(void *to, const void *from)                                    \
     {                                                                                              \
@@ -28,7 +28,8 @@ ACCESS(16)
 ACCESS(32)
 ACCESS(64)
 
-/* The largest size, up to 8, that fits both the address and what is left. */
+/* Returns the largest access size, up to 8 bytes, that fits the alignment and the remaining
+ * bytes. */
 static inline size_t step_of(uintptr_t address, size_t bytes)
 {
     size_t aligned = address | 8, step = aligned & -aligned;
@@ -69,7 +70,7 @@ static inline void load_few(char *to, const char *from, size_t bytes)
     }
 }
 
-static inline size_t to_line(const void *address, size_t bytes)
+static inline size_t bytes_to_line(const void *address, size_t bytes)
 {
     size_t left = -(uintptr_t)address & (LINE - 1);
     return left < bytes ? left : bytes;
@@ -115,9 +116,9 @@ BODY(avx2, "avx2", __m256i, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_stre
 BODY(sse4, "sse4.1", __m128i, _mm_loadu_si128, _mm_storeu_si128, _mm_stream_si128,
      _mm_stream_load_si128)
 
-enum manner { PLAIN, SSE4, AVX2, AVX512 };
+enum isa { PLAIN, SSE4, AVX2, AVX512 };
 
-static enum manner manner(void)
+static enum isa detect_isa(void)
 {
     if (__builtin_cpu_supports("avx512f"))
         return AVX512;
@@ -128,7 +129,7 @@ static enum manner manner(void)
 
 static void store_lines(char *to, const char *from, size_t lines)
 {
-    switch (manner()) {
+    switch (detect_isa()) {
     case AVX512:
         store_lines_avx512(to, from, lines);
         return;
@@ -145,7 +146,7 @@ static void store_lines(char *to, const char *from, size_t lines)
 
 static void load_lines(char *to, const char *from, size_t lines)
 {
-    switch (manner()) {
+    switch (detect_isa()) {
     case AVX512:
         load_lines_avx512(to, from, lines);
         return;
@@ -160,14 +161,15 @@ static void load_lines(char *to, const char *from, size_t lines)
     }
 }
 
-const char *wc_manner(void)
+const char *wc_isa_name(void)
 {
     static const char *const names[] = {"plain", "SSE4.1", "AVX2", "AVX-512"};
-    return names[manner()];
+    return names[detect_isa()];
 }
 
-/* No load passes it, nor does a non-temporal load find an older line in the CPU's buffers. */
-static inline void before_loads(void)
+/* No later load passes this fence, and a non-temporal load does not return an older line from the
+ * CPU's buffers. */
+static inline void fence_loads(void)
 {
     __asm__ volatile("mfence" ::: "memory");
 }
@@ -184,12 +186,12 @@ static void load_lines(char *to, const char *from, size_t lines)
     load_few(to, from, lines * LINE);
 }
 
-const char *wc_manner(void)
+const char *wc_isa_name(void)
 {
     return "plain";
 }
 
-static inline void before_loads(void)
+static inline void fence_loads(void)
 {
     __sync_synchronize();
 }
@@ -204,7 +206,7 @@ void wc_store(void *mapped, const void *from, size_t bytes)
         store_64(to, source);
         return;
     }
-    size_t head = to_line(to, bytes);
+    size_t head = bytes_to_line(to, bytes);
     store_few(to, source, head);
     to += head, source += head, bytes -= head;
     if (bytes >= LINE)
@@ -213,7 +215,7 @@ void wc_store(void *mapped, const void *from, size_t bytes)
     store_few(to + done, source + done, bytes - done);
 }
 
-/* Parts of a line by a load of the whole line, which lies in one page: sooner than several
+/* Loads a part of a line by loading the whole line, which lies in one page: faster than several
  * loads. */
 static void load_part(char *to, const char *from, size_t bytes)
 {
@@ -231,8 +233,8 @@ void wc_load(void *to, const void *mapped, size_t bytes)
 {
     const char *from = mapped;
     char *target = to;
-    before_loads();
-    size_t head = to_line(from, bytes);
+    fence_loads();
+    size_t head = bytes_to_line(from, bytes);
     if (head)
         load_part(target, from, head);
     from += head, target += head, bytes -= head;
@@ -241,7 +243,7 @@ void wc_load(void *to, const void *mapped, size_t bytes)
     size_t done = bytes / LINE * LINE;
     if (bytes > done)
         load_part(target + done, from + done, bytes - done);
-    before_loads();
+    fence_loads();
 }
 
 #if defined(__x86_64__)
@@ -266,10 +268,10 @@ static inline void store_directly(char *to, uint64_t value)
     __asm__ volatile("movdiri %1, %0" : "=m"(*(uint64_t *)to) : "r"(value));
 }
 
-/* False: nothing was done. */
+/* Returns false when nothing was stored. */
 static inline bool store_few_directly(char *to, const char *from, size_t bytes)
 {
-    enum { MOST = 32 }; /* beyond, one line is sooner sent than its words */
+    enum { MOST = 32 }; /* bytes; beyond this size a whole line is faster than single words */
     if (((uintptr_t)to | bytes) % 8 || bytes > MOST || !stores_directly())
         return false;
     for (; bytes; bytes -= 8, to += 8, from += 8) {
@@ -305,9 +307,9 @@ void wc_send(void *mapped, const void *from, size_t bytes)
     wc_fence();
 }
 
-void wc_settle(const void *mapped)
+void wc_flush(const void *mapped)
 {
-    before_loads();
+    fence_loads();
     (void)*(const volatile char *)mapped;
-    before_loads();
+    fence_loads();
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies by the CPU between its own memory and write-combined mappings of a GPU's memory. Stores
- * there are gathered in the CPU's buffers of 64 bytes and go out as such when a buffer is full or
- * at a fence; loads are not cached, and each takes a trip over PCIe, so that as many as possible
- * are under way at once: by non-temporal loads, a line at a time. Knows nothing of GPUs. */
+/* CPU copies between host memory and write-combined mappings of GPU memory. The CPU gathers stores
+ * in write-combining buffers of 64 bytes and sends a buffer when it is full or at a fence. Loads
+ * are not cached and each takes a PCIe round trip, so as many as possible are in flight at once:
+ * non-temporal loads, a line at a time. This file knows nothing of GPUs. */
 #ifndef WEFT_GPU_WC_H
 #define WEFT_GPU_WC_H
 
 #include <stddef.h>
 
-/* Aligned values of 1, 2, 4 and 8 bytes are stored, and loaded, by one access. The stores are under
- * way when it returns, and need wc_fence() to be in front of what follows. */
+/* Copy into, or out of, a mapping. Aligned values of 1, 2, 4 and 8 bytes are stored or loaded by
+ * one access. On return of wc_store() the stores may still be in flight: the caller calls
+ * wc_fence() to order them before later stores. */
 void wc_store(void *mapped, const void *from, size_t bytes);
 void wc_load(void *to, const void *mapped, size_t bytes);
 
-/* What this thread stored through mappings before leaves the CPU before what it stores from here
- * on, to mappings and to its own memory alike. */
+/* All earlier stores of this thread through mappings leave the CPU before its later stores, to
+ * mappings and to host memory. */
 static inline void wc_fence(void)
 {
 #if defined(__x86_64__)
@@ -26,20 +27,21 @@ static inline void wc_fence(void)
 #endif
 }
 
-/* As wc_store(), for a few bytes that shall be under way without a fence: by stores that wait for
- * no others where the CPU has them (MOVDIRI), else by stores and a fence. They may still be
- * overtaken by later ones. */
+/* As wc_store(), for a few bytes that must leave the CPU without a fence by the caller: with
+ * MOVDIRI, which does not wait in a write-combining buffer, where the CPU has it; else with plain
+ * stores and a fence. Later stores may still overtake them. */
 void wc_post(void *mapped, const void *from, size_t bytes);
 
 /* wc_post() and wc_fence(), with one fence. */
 void wc_send(void *mapped, const void *from, size_t bytes);
 
-/* What this thread stored through mappings of that memory has arrived in it: a load is answered
- * behind the stores in front of it (PCI Express, 2.4.1: completions do not pass posted
- * requests). */
-void wc_settle(const void *mapped);
+/* Returns when all earlier stores of this thread through mappings of that memory have arrived: a
+ * PCIe read completes after the earlier posted writes (PCI Express, 2.4.1: completions do not pass
+ * posted requests). */
+void wc_flush(const void *mapped);
 
-/* "AVX-512", "AVX2", "SSE4.1", "plain": by what the two above copy here. */
-const char *wc_manner(void);
+/* Returns the instruction set that wc_store() and wc_load() use: "AVX-512", "AVX2", "SSE4.1" or
+ * "plain". */
+const char *wc_isa_name(void);
 
 #endif

@@ -9,20 +9,20 @@
 
 enum { LINKS_OF_A_GPU = 36, PEER_IS_SWITCH = 2 };
 
-/* Links that lead from one GPU to each other, and into switches. */
+/* Number of links from one GPU to each other GPU and into switches. */
 struct counted {
     int to[GPU_LINKS_MOST], to_switch;
 };
 
-/* As the driver names it: "0000:0d:00.0". */
-static bool place_of(const struct cuda *cuda, CUdevice device, struct nvml_pci *place)
+/* Parses the driver's name of the device: "0000:0d:00.0". */
+static bool read_pci_address(const struct cuda *cuda, CUdevice device, struct nvml_pci *pci)
 {
     char text[32];
     return !cuda->DeviceGetPCIBusId(text, sizeof text, device) &&
-           sscanf(text, "%x:%x:%x", &place->domain, &place->bus, &place->device) == 3;
+           sscanf(text, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) == 3;
 }
 
-static bool same_place(const struct nvml_pci *a, const struct nvml_pci *b)
+static bool is_same_pci(const struct nvml_pci *a, const struct nvml_pci *b)
 {
     return a->domain == b->domain && a->bus == b->bus && a->device == b->device;
 }
@@ -35,7 +35,8 @@ static bool is_nvlink(const struct cuda *cuda, CUdevice a, CUdevice b)
            value;
 }
 
-/* What the driver alone tells. True: there is NVLink, of which NVML would tell more. */
+/* Reads what the driver reports. Returns true when there is NVLink, whose topology only NVML
+ * knows. */
 static bool read_access(const struct cuda *cuda, struct gpu_links *links, const CUdevice *devices)
 {
     bool any = false;
@@ -51,23 +52,23 @@ static bool read_access(const struct cuda *cuda, struct gpu_links *links, const 
     return any;
 }
 
-static nvml_device find_handle(const struct nvml *nvml, const struct nvml_pci *place)
+static nvml_device find_handle(const struct nvml *nvml, const struct nvml_pci *pci)
 {
     unsigned count = 0;
     if (!nvml->count || !nvml->by_index || !nvml->pci || nvml->count(&count) != NVML_OK)
         return NULL;
     for (unsigned i = 0; i < count; i++) {
         nvml_device device;
-        struct nvml_pci pci = {.bus_id = ""};
-        if (nvml->by_index(i, &device) == NVML_OK && nvml->pci(device, &pci) == NVML_OK &&
-            same_place(&pci, place))
+        struct nvml_pci found = {.bus_id = ""};
+        if (nvml->by_index(i, &device) == NVML_OK && nvml->pci(device, &found) == NVML_OK &&
+            is_same_pci(&found, pci))
             return device;
     }
     return NULL;
 }
 
 static void count_link(const struct nvml *nvml, nvml_device device, unsigned link,
-                       const struct nvml_pci *places, int n, struct counted *counted)
+                       const struct nvml_pci *pcis, int n, struct counted *counted)
 {
     struct nvml_pci peer = {.bus_id = ""};
     int active = 0, type = -1;
@@ -78,13 +79,14 @@ static void count_link(const struct nvml *nvml, nvml_device device, unsigned lin
         counted->to_switch++;
         return;
     }
-    bool told = nvml->link_peer && nvml->link_peer(device, link, &peer) == NVML_OK;
-    for (int i = 0; told && i < n; i++)
-        counted->to[i] += same_place(&peer, &places[i]);
+    bool known = nvml->link_peer && nvml->link_peer(device, link, &peer) == NVML_OK;
+    for (int i = 0; known && i < n; i++)
+        counted->to[i] += is_same_pci(&peer, &pcis[i]);
 }
 
-/* Where one end's links into a switch would serve, or the links between the two are counted. */
-static void refine(struct gpu_links *links, int from, const struct counted *counted)
+/* Replaces NVLink of unknown topology by the number of links between the two GPUs, or by links into
+ * a switch. */
+static void refine_joins(struct gpu_links *links, int from, const struct counted *counted)
 {
     for (int to = 0; to < links->n; to++) {
         struct gpu_join *join = &links->join[from][to];
@@ -98,16 +100,16 @@ static void refine(struct gpu_links *links, int from, const struct counted *coun
 }
 
 static void read_wires(const struct nvml *nvml, struct gpu_links *links,
-                       const struct nvml_pci *places)
+                       const struct nvml_pci *pcis)
 {
     if (!nvml->link_state)
         return;
     for (int i = 0; i < links->n; i++) {
         struct counted counted = {0};
-        nvml_device device = find_handle(nvml, &places[i]);
+        nvml_device device = find_handle(nvml, &pcis[i]);
         for (unsigned link = 0; device && link < LINKS_OF_A_GPU; link++)
-            count_link(nvml, device, link, places, links->n, &counted);
-        refine(links, i, &counted);
+            count_link(nvml, device, link, pcis, links->n, &counted);
+        refine_joins(links, i, &counted);
     }
 }
 
@@ -115,19 +117,19 @@ void gpu_links_read(const struct gpu_device *own, struct gpu_links *links)
 {
     const struct cuda *cuda = own->cuda;
     CUdevice devices[GPU_LINKS_MOST] = {0};
-    struct nvml_pci places[GPU_LINKS_MOST];
+    struct nvml_pci pcis[GPU_LINKS_MOST];
     struct nvml nvml;
     bool all = true;
     *links = (struct gpu_links){.n = own->visible < GPU_LINKS_MOST ? own->visible : GPU_LINKS_MOST};
     for (int i = 0; i < links->n; i++)
-        all &= !cuda->DeviceGet(&devices[i], i) && place_of(cuda, devices[i], &places[i]);
+        all &= !cuda->DeviceGet(&devices[i], i) && read_pci_address(cuda, devices[i], &pcis[i]);
     if (!all || !read_access(cuda, links, devices) || links->n < 3)
         return;
     if (nvml_open(&nvml)) {
-        snprintf(links->unknown, sizeof links->unknown, "whose links are whose is not told: %.60s",
+        snprintf(links->unknown, sizeof links->unknown, "the NVLink topology is unknown: %.60s",
                  base_last_error());
         return;
     }
-    read_wires(&nvml, links, places);
+    read_wires(&nvml, links, pcis);
     nvml_close(&nvml);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading what joins the visible GPUs: the driver says who may access whom and by what, NVML whose
- * links lead where. Knows nothing of what is made of it (routes.h). */
+/* Reads the links between the visible GPUs: the driver reports which GPU can access which and over
+ * what, NVML where each NVLink leads. routes.h uses the result. */
 #ifndef WEFT_GPU_LINKS_H
 #define WEFT_GPU_LINKS_H
 

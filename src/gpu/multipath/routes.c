@@ -5,130 +5,135 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Between two other GPUs, by way of which a copy could go. */
-struct between {
+/* A detour over a relay GPU. */
+struct detour {
     int via;
-    int links; /* of the smaller of its two bundles; 0 = it shares wires with other ways */
+    /* number of links of the smaller of its two bundles; 0: it shares links with other routes */
+    int links;
 };
 
-static int least(int a, int b)
+static int smaller_of(int a, int b)
 {
     return a < b ? a : b;
 }
 
-/* Only bundles that join two GPUs and no others are shared with no other way. */
-static bool look_at(const struct gpu_links *links, int a, int b, int via, bool forced,
-                    struct between *between)
+/* Rates the detour over `via`. Only NVLinks that connect exactly two GPUs are not shared with other
+ * routes. */
+static bool check_detour(const struct gpu_links *links, int a, int b, int via, bool forced,
+                         struct detour *detour)
 {
     const struct gpu_join *in = &links->join[a][via], *out = &links->join[via][b];
     bool own = in->wires == GPU_WIRES_OWN && out->wires == GPU_WIRES_OWN;
     if (via == a || via == b || in->wires == GPU_WIRES_NONE || out->wires == GPU_WIRES_NONE)
         return false;
-    *between = (struct between){via, own ? least(in->links, out->links) : 0};
+    *detour = (struct detour){via, own ? smaller_of(in->links, out->links) : 0};
     return own || forced;
 }
 
-/* The most links first; equal ones stay in the order in which they were found. */
-static void insert(struct between *list, int n, struct between next)
+/* Sorts by the number of links, descending; equal detours keep their order. */
+static void insert_detour(struct detour *list, int n, struct detour next)
 {
     for (; n > 0 && list[n - 1].links < next.links; n--)
         list[n] = list[n - 1];
     list[n] = next;
 }
 
-static void add(struct gpu_ways *ways, int most, int via)
+static void add_route(struct gpu_routes *routes, int most, int via)
 {
-    if (ways->n < most && ways->n < GPU_WAYS_MOST)
-        ways->via[ways->n++] = via;
+    if (routes->n < most && routes->n < GPU_ROUTES_MOST)
+        routes->via[routes->n++] = via;
 }
 
-static const char *why_one(const struct gpu_links *links, int a, int b)
+static const char *explain_single_route(const struct gpu_links *links, int a, int b)
 {
     if (links->n < 3)
-        return "no third GPU is visible to this PE";
+        return "no relay GPU is visible to this PE";
     switch (links->join[a][b].wires) {
     case GPU_WIRES_SWITCH:
-        return "NVLink goes through switches: every way would take the same links";
+        return "NVLink goes through switches: every route would use the same links";
     case GPU_WIRES_NVLINK:
-        return links->unknown[0] ? links->unknown : "which links NVLink takes is not known";
+        return links->unknown[0] ? links->unknown : "the NVLink topology is unknown";
     case GPU_WIRES_PCIE:
-        return "no third GPU has links of its own to both, and PCIe is one link of each GPU";
+        return "no relay GPU has links of its own to both, and each GPU has one PCIe link";
     default:
-        return "no third GPU has links of its own to both";
+        return "no relay GPU has links of its own to both";
     }
 }
 
-void gpu_way_name(int via, char name[GPU_WAY_NAME])
+void gpu_route_name(int via, char name[GPU_ROUTE_NAME])
 {
     if (via >= 0)
-        snprintf(name, GPU_WAY_NAME, "GPU %d", via);
+        snprintf(name, GPU_ROUTE_NAME, "GPU %d", via);
     else
-        snprintf(name, GPU_WAY_NAME, "%s", via == GPU_WAY_HOST ? "host memory" : "direct");
+        snprintf(name, GPU_ROUTE_NAME, "%s", via == GPU_ROUTE_HOST ? "host memory" : "direct");
 }
 
-void gpu_ways_list(struct gpu_ways *ways)
+void gpu_routes_list(struct gpu_routes *routes)
 {
     size_t used = 0;
-    for (int i = 0; i < ways->n && used < sizeof ways->text; i++) {
-        char way[GPU_WAY_NAME];
-        gpu_way_name(ways->via[i], way);
-        used += (size_t)snprintf(ways->text + used, sizeof ways->text - used, "%s%s%s",
-                                 i ? ", " : "", ways->via[i] == GPU_WAY_DIRECT ? "" : "over ", way);
+    for (int i = 0; i < routes->n && used < sizeof routes->text; i++) {
+        char name[GPU_ROUTE_NAME];
+        gpu_route_name(routes->via[i], name);
+        used += (size_t)snprintf(routes->text + used, sizeof routes->text - used, "%s%s%s",
+                                 i ? ", " : "", routes->via[i] == GPU_ROUTE_DIRECT ? "" : "over ",
+                                 name);
     }
 }
 
-void gpu_ways_find(const struct gpu_links *links, int a, int b, int most, bool forced,
-                   struct gpu_ways *ways)
+void gpu_routes_find(const struct gpu_links *links, int a, int b, int most, bool forced,
+                     struct gpu_routes *routes)
 {
-    struct between list[GPU_LINKS_MOST];
+    struct detour list[GPU_LINKS_MOST];
     int n = links->n < GPU_LINKS_MOST ? links->n : GPU_LINKS_MOST, found = 0;
-    *ways = (struct gpu_ways){0};
+    *routes = (struct gpu_routes){0};
     if (a < 0 || b < 0 || a >= n || b >= n || a == b) {
-        snprintf(ways->text, sizeof ways->text, "%s",
+        snprintf(routes->text, sizeof routes->text, "%s",
                  a == b ? "the same GPU" : "one of the GPUs is not visible to this PE");
         return;
     }
     for (int i = 1; i < n; i++) {
-        struct between between;
-        if (look_at(links, a, b, (a + i) % n, forced, &between))
-            insert(list, found++, between);
+        struct detour detour;
+        if (check_detour(links, a, b, (a + i) % n, forced, &detour))
+            insert_detour(list, found++, detour);
     }
     if (links->join[a][b].wires != GPU_WIRES_NONE)
-        add(ways, most, GPU_WAY_DIRECT);
+        add_route(routes, most, GPU_ROUTE_DIRECT);
     for (int i = 0; i < found; i++)
-        add(ways, most, list[i].via);
-    if (forced && found == 0 && ways->n == 1)
-        add(ways, most, b);
-    if (ways->n < 2 && (ways->n == 0 || ways->via[0] == GPU_WAY_DIRECT))
-        snprintf(ways->text, sizeof ways->text, "%s", why_one(links, a, b));
+        add_route(routes, most, list[i].via);
+    if (forced && found == 0 && routes->n == 1)
+        add_route(routes, most, b);
+    if (routes->n < 2 && (routes->n == 0 || routes->via[0] == GPU_ROUTE_DIRECT))
+        snprintf(routes->text, sizeof routes->text, "%s", explain_single_route(links, a, b));
     else
-        gpu_ways_list(ways);
+        gpu_routes_list(routes);
 }
 
-bool gpu_ways_add_host(const struct gpu_links *links, int a, int b, bool forced,
-                       struct gpu_ways *ways)
+bool gpu_routes_add_host(const struct gpu_links *links, int a, int b, bool forced,
+                         struct gpu_routes *routes)
 {
-    if (ways->n == 0 || ways->via[0] != GPU_WAY_DIRECT || (ways->n > 1 && !forced) ||
+    if (routes->n == 0 || routes->via[0] != GPU_ROUTE_DIRECT || (routes->n > 1 && !forced) ||
         links->join[a][b].wires == GPU_WIRES_PCIE)
         return false;
-    if (ways->n < GPU_WAYS_MOST)
-        ways->n++;
-    memmove(ways->via + 2, ways->via + 1, (size_t)(ways->n - 2) * sizeof ways->via[0]);
-    ways->via[1] = GPU_WAY_HOST;
-    gpu_ways_list(ways);
+    if (routes->n < GPU_ROUTES_MOST)
+        routes->n++;
+    memmove(routes->via + 2, routes->via + 1, (size_t)(routes->n - 2) * sizeof routes->via[0]);
+    routes->via[1] = GPU_ROUTE_HOST;
+    gpu_routes_list(routes);
     return true;
 }
 
-/* ------------------------------------------------------------------------------ which third GPU */
+/* ------------------------------------------------------------------- choice of a relay GPU */
 
-/* How many pairs a bundle carries already, from the one GPU to the other. */
+/* Number of pairs that a bundle carries already, from one GPU to the other. */
 typedef int pairs_over[GPU_LINKS_MOST][GPU_LINKS_MOST];
 
-struct third {
+struct relay_share {
     int ordinal; /* -1: none */
-    bool nvlink; /* to both */
-    int least;   /* links that a further pair would have of the scarcer of the two bundles, */
-    int both;    /* and of both; in parts of a link */
+    bool nvlink; /* NVLink to both */
+    /* links, in fractions of 1/840, that one more pair would get of the scarcer of the two
+     * bundles */
+    int least;
+    int both; /* the same for both bundles together */
 };
 
 static int share_of(const struct gpu_join *join, int pairs)
@@ -137,42 +142,42 @@ static int share_of(const struct gpu_join *join, int pairs)
     return (join->links ? join->links : 1) * PARTS / (pairs + 1);
 }
 
-static bool is_better(const struct third *a, const struct third *b)
+static bool is_better_share(const struct relay_share *a, const struct relay_share *b)
 {
     if (b->ordinal < 0 || a->nvlink != b->nvlink)
         return b->ordinal < 0 || a->nvlink;
     return a->least != b->least ? a->least > b->least : a->both > b->both;
 }
 
-static int third_of(const struct gpu_links *links, int a, int b, const pairs_over *pairs)
+static int choose_relay(const struct gpu_links *links, int a, int b, const pairs_over *pairs)
 {
-    struct third best = {.ordinal = -1};
+    struct relay_share best = {.ordinal = -1};
     for (int i = 1; i < links->n; i++) {
         int it = (a + i) % links->n;
         const struct gpu_join *in = &links->join[a][it], *out = &links->join[it][b];
         if (it == b || in->wires == GPU_WIRES_NONE || out->wires == GPU_WIRES_NONE)
             continue;
         int first = share_of(in, (*pairs)[a][it]), second = share_of(out, (*pairs)[it][b]);
-        struct third next = {it, in->wires != GPU_WIRES_PCIE && out->wires != GPU_WIRES_PCIE,
-                             least(first, second), first + second};
-        if (is_better(&next, &best))
+        struct relay_share next = {it, in->wires != GPU_WIRES_PCIE && out->wires != GPU_WIRES_PCIE,
+                                   smaller_of(first, second), first + second};
+        if (is_better_share(&next, &best))
             best = next;
     }
     return best.ordinal;
 }
 
-void gpu_thirds_divide(const struct gpu_links *links, uint32_t used, bool all,
-                       int third[GPU_LINKS_MOST][GPU_LINKS_MOST])
+void gpu_relays_assign(const struct gpu_links *links, uint32_t used, bool all,
+                       int relay[GPU_LINKS_MOST][GPU_LINKS_MOST])
 {
     pairs_over pairs = {{0}};
     for (int i = 0; i < GPU_LINKS_MOST * GPU_LINKS_MOST; i++) {
         int a = i / GPU_LINKS_MOST, b = i % GPU_LINKS_MOST;
-        third[a][b] = -1;
+        relay[a][b] = -1;
         if (a == b || a >= links->n || b >= links->n || !(used >> a & used >> b & 1) ||
             (!all && links->join[a][b].wires != GPU_WIRES_NONE))
             continue;
-        int taken = third_of(links, a, b, (const pairs_over *)&pairs);
-        third[a][b] = taken;
+        int taken = choose_relay(links, a, b, (const pairs_over *)&pairs);
+        relay[a][b] = taken;
         if (taken >= 0) {
             pairs[a][taken]++;
             pairs[taken][b]++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stripe.h. Here: the ways to a peer, and a copy dealt out over them. Which size and which
- * shares is measured in stripe_measure.c. */
+/* See stripe.h. This file opens the routes to a peer and splits a copy over them. stripe_measure.c
+ * measures from which size and with which shares. */
 #include "gpu/multipath/stripe_set.h"
 
 #include "base/config.h"
@@ -20,37 +20,37 @@ weft_status gpu_stripes_start(struct gpu *gpu)
 {
     int64_t wanted = config_int(CONFIG_STRIPES);
     size_t locals = (size_t)gpu->boot->local_npes;
-    if (wanted < 0 || wanted > GPU_WAYS_MOST)
-        return base_fail(WEFT_ERR_CONFIG, "WEFT_STRIPES is %lld; 0 to %d ways are wanted",
-                         (long long)wanted, GPU_WAYS_MOST);
+    if (wanted < 0 || wanted > GPU_ROUTES_MOST)
+        return base_fail(WEFT_ERR_CONFIG, "WEFT_STRIPES is %lld; expected 0 to %d routes",
+                         (long long)wanted, GPU_ROUTES_MOST);
     if (wanted == 1 || locals < 2)
         return WEFT_OK;
     gpu->stripes = calloc(locals, sizeof *gpu->stripes);
     if (!gpu->stripes)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for ways to %zu PEs", locals);
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for routes to %zu PEs", locals);
     for (size_t slot = 0; slot < locals; slot++) {
         pthread_mutex_init(&gpu->stripes[slot].lock, NULL);
-        gpu->stripes[slot].from = wanted ? FORCED_FROM : GPU_STRIPE_LOOK;
+        gpu->stripes[slot].from = wanted ? FORCED_FROM : GPU_STRIPE_MEASURE_BYTES;
     }
     return WEFT_OK;
 }
 
-static void drop_events(struct gpu_stripes *set)
+static void destroy_events(struct gpu_stripes *set)
 {
-    for (int i = 0; i < GPU_WAYS_MOST; i++)
+    for (int i = 0; i < GPU_ROUTES_MOST; i++)
         if (set->ended[i])
             set->lead->cuda.EventDestroy(set->ended[i]);
     if (set->begun)
         set->lead->cuda.EventDestroy(set->begun);
     memset(set->ended, 0, sizeof set->ended);
     set->begun = NULL;
-    gpu_host_way_close(&set->host);
+    gpu_host_route_close(&set->host);
 }
 
 void gpu_stripes_stop(struct gpu *gpu)
 {
     for (int slot = 0; gpu->stripes && slot < gpu->boot->local_npes; slot++) {
-        drop_events(&gpu->stripes[slot]);
+        destroy_events(&gpu->stripes[slot]);
         pthread_mutex_destroy(&gpu->stripes[slot].lock);
     }
     free(gpu->stripes);
@@ -69,173 +69,180 @@ void gpu_stripes_text(struct gpu *gpu, int slot, char *text, size_t bytes)
 
 /* ------------------------------------------------------------------------------- a striped copy */
 
-/* Parts of whole pages; what is left over goes the first way. */
-static void deal_out(size_t bytes, const struct gpu_stripes *set, const unsigned *share,
-                     size_t *part)
+/* Splits a copy into shares of whole pages; the first route takes the rest. */
+static void split_bytes(size_t bytes, const struct gpu_stripes *set, const unsigned *share,
+                        size_t *part)
 {
     enum { GRAIN = 4096 };
     part[0] = bytes;
-    for (int i = 1; i < set->ways.n; i++) {
+    for (int i = 1; i < set->routes.n; i++) {
         part[i] = bytes / GPU_STRIPE_WHOLE * share[i] / GRAIN * GRAIN;
         part[0] -= part[i];
     }
 }
 
-/* A part by a third GPU, with an event behind it. */
-static weft_status side_part(struct gpu_stripes *set, int i, unsigned lane, void *dst,
-                             const void *src, size_t bytes)
+/* Enqueues the share of a relay GPU and records an event after it. */
+static weft_status copy_relay_share(struct gpu_stripes *set, int i, unsigned stream_index,
+                                    void *dst, const void *src, size_t bytes)
 {
-    struct gpu *side = set->by[i];
-    CUstream stream = lane_of(side, lane)->stream;
-    weft_status status = gpu_enter(&side->device);
+    struct gpu *relay_gpu = set->issuer[i];
+    CUstream stream = stream_of(relay_gpu, stream_index)->stream;
+    weft_status status = gpu_enter(&relay_gpu->device);
     if (status)
         return status;
-    CUresult result = side->cuda.StreamWaitEvent(stream, set->begun, 0);
+    CUresult result = relay_gpu->cuda.StreamWaitEvent(stream, set->begun, 0);
     if (!result)
-        status = gpu_copy_on(side, stream, dst, src, bytes);
+        status = gpu_copy_on(relay_gpu, stream, dst, src, bytes);
     if (!result && !status)
-        result = side->cuda.EventRecord(set->ended[i], stream);
+        result = relay_gpu->cuda.EventRecord(set->ended[i], stream);
     if (result)
-        status =
-            cuda_fail(&side->cuda, result, "an event of a part by GPU %d", side->device.ordinal);
-    gpu_leave(&side->device);
+        status = cuda_fail(&relay_gpu->cuda, result, "an event of a share by GPU %d",
+                           relay_gpu->device.ordinal);
+    gpu_leave(&relay_gpu->device);
     return status;
 }
 
-/* What failed in part is complete before the caller is told, so that it may use its memory
- * again. */
-static void settle_all(struct gpu_stripes *set, unsigned lane)
+/* After a failure in part: waits for the shares that were enqueued, so that the caller may reuse
+ * its memory. */
+static void drain_routes(struct gpu_stripes *set, unsigned stream_index)
 {
     char sentence[512];
     snprintf(sentence, sizeof sentence, "%s", base_last_error());
-    for (int i = 0; i < set->ways.n; i++)
-        if (!gpu_enter(&set->by[i]->device)) {
-            gpu_wait_stream(set->by[i], lane_of(set->by[i], lane)->stream, "a part of a copy");
-            gpu_leave(&set->by[i]->device);
+    for (int i = 0; i < set->routes.n; i++)
+        if (!gpu_enter(&set->issuer[i]->device)) {
+            gpu_wait_stream(set->issuer[i], stream_of(set->issuer[i], stream_index)->stream,
+                            "a share of a copy");
+            gpu_leave(&set->issuer[i]->device);
         }
-    gpu_host_way_settle(&set->host);
+    gpu_host_route_drain(&set->host);
     base_fail(WEFT_ERR_SYSTEM, "%s", sentence);
 }
 
-/* The lane of the first way waits for all parts, and so does whoever waits for that lane. */
-static weft_status put_parts(struct gpu_stripes *set, unsigned lane, char *dst, const char *src,
-                             const size_t *part)
+/* Enqueues all shares. The internal stream of the first route waits for them, so a wait for that
+ * stream covers the whole copy. */
+static weft_status queue_shares(struct gpu_stripes *set, unsigned stream_index, char *dst,
+                                const char *src, const size_t *part)
 {
     const struct cuda *cuda = &set->lead->cuda;
-    CUstream stream = lane_of(set->lead, lane)->stream;
+    CUstream stream = stream_of(set->lead, stream_index)->stream;
     CUresult result = cuda->EventRecord(set->begun, stream);
     weft_status status = WEFT_OK;
     size_t at = part[0];
-    for (int i = 1; i < set->ways.n && !result && !status; at += part[i++])
-        if (part[i] && set->ways.via[i] == GPU_WAY_HOST)
-            status = gpu_host_way_copy(&set->host, set->begun, set->ended[i], dst + at, src + at,
-                                       part[i]);
+    for (int i = 1; i < set->routes.n && !result && !status; at += part[i++])
+        if (part[i] && set->routes.via[i] == GPU_ROUTE_HOST)
+            status = gpu_host_route_copy(&set->host, set->begun, set->ended[i], dst + at, src + at,
+                                         part[i]);
         else if (part[i])
-            status = side_part(set, i, lane, dst + at, src + at, part[i]);
+            status = copy_relay_share(set, i, stream_index, dst + at, src + at, part[i]);
     if (!result && !status && part[0])
         status = gpu_copy_on(set->lead, stream, dst, src, part[0]);
-    for (int i = 1; i < set->ways.n && !result && !status; i++)
+    for (int i = 1; i < set->routes.n && !result && !status; i++)
         if (part[i])
             result = cuda->StreamWaitEvent(stream, set->ended[i], 0);
     if (result)
         status = cuda_fail(cuda, result, "an event of a striped copy on GPU %d",
                            set->lead->device.ordinal);
     if (status)
-        settle_all(set, lane);
+        drain_routes(set, stream_index);
     return status;
 }
 
-weft_status gpu_stripe_parts(struct gpu_stripes *set, unsigned lane, void *dst, const void *src,
-                             size_t bytes, const unsigned *share)
+weft_status gpu_stripe_parts(struct gpu_stripes *set, unsigned stream_index, void *dst,
+                             const void *src, size_t bytes, const unsigned *share)
 {
-    size_t part[GPU_WAYS_MOST];
-    struct gpu_lane *lead = lane_of(set->lead, lane);
-    deal_out(bytes, set, share, part);
-    lane_use(lead);
-    return lane_used(lead, put_parts(set, lane, dst, src, part));
+    size_t part[GPU_ROUTES_MOST];
+    struct gpu_stream *lead = stream_of(set->lead, stream_index);
+    split_bytes(bytes, set, share, part);
+    stream_begin(lead);
+    return stream_queued(lead, queue_shares(set, stream_index, dst, src, part));
 }
 
-/* ------------------------------------------------------------------------------------- the ways */
+/* ----------------------------------------------------------------------------------- the routes */
 
 static bool is_lead(const struct gpu_stripes *set, const struct gpu *gpu, int via)
 {
-    return via == GPU_WAY_DIRECT ? set->lead == gpu : set->lead->device.ordinal == via;
+    return via == GPU_ROUTE_DIRECT ? set->lead == gpu : set->lead->device.ordinal == via;
 }
 
-/* The lead, which the copies of this pair take anyway, comes first; path relay has no direct
- * way. */
-static void order_ways(struct gpu_stripes *set, const struct gpu *gpu)
+/* Puts the lead's route, which unstriped copies of this pair take, first. Path relay has no direct
+ * route. */
+static void order_routes(struct gpu_stripes *set, const struct gpu *gpu)
 {
-    struct gpu_ways found = set->ways;
+    struct gpu_routes found = set->routes;
     int n = 1;
-    set->ways.via[0] = set->lead == gpu ? GPU_WAY_DIRECT : set->lead->device.ordinal;
-    for (int i = 0; i < found.n && n < GPU_WAYS_MOST; i++)
-        if (found.via[i] != GPU_WAY_DIRECT && !is_lead(set, gpu, found.via[i]))
-            set->ways.via[n++] = found.via[i];
-    set->ways.n = n;
+    set->routes.via[0] = set->lead == gpu ? GPU_ROUTE_DIRECT : set->lead->device.ordinal;
+    for (int i = 0; i < found.n && n < GPU_ROUTES_MOST; i++)
+        if (found.via[i] != GPU_ROUTE_DIRECT && !is_lead(set, gpu, found.via[i]))
+            set->routes.via[n++] = found.via[i];
+    set->routes.n = n;
 }
 
-static weft_status make_events(struct gpu_stripes *set)
+static weft_status create_events(struct gpu_stripes *set)
 {
     CUresult result = CUDA_SUCCESS;
     weft_status status = WEFT_OK;
-    for (int i = 0; i < set->ways.n && !status; i++) {
-        struct gpu *by = set->by[i];
-        status = gpu_enter(&by->device);
+    for (int i = 0; i < set->routes.n && !status; i++) {
+        struct gpu *issuer = set->issuer[i];
+        status = gpu_enter(&issuer->device);
         if (status)
             break;
-        result = by->cuda.EventCreate(i ? &set->ended[i] : &set->begun, CU_EVENT_DISABLE_TIMING);
+        result =
+            issuer->cuda.EventCreate(i ? &set->ended[i] : &set->begun, CU_EVENT_DISABLE_TIMING);
         if (result)
-            status = cuda_fail(&by->cuda, result, "cuEventCreate on GPU %d", by->device.ordinal);
-        gpu_leave(&by->device);
+            status =
+                cuda_fail(&issuer->cuda, result, "cuEventCreate on GPU %d", issuer->device.ordinal);
+        gpu_leave(&issuer->device);
     }
     return status;
 }
 
-/* The GPU that carries a way's part, in gpu->sides[]; -1 with base_last_error(). */
-static int open_way(struct gpu_stripes *set, struct gpu *gpu, int slot, int via, int peers)
+/* Opens the GPU that carries a route's share. Returns its index in gpu->relay_gpus[]; -1 with
+ * base_last_error(). */
+static int open_route(struct gpu_stripes *set, struct gpu *gpu, int slot, int via, int peers)
 {
-    int relay = gpu_relay_open(gpu, via == GPU_WAY_HOST ? peers : via, slot);
-    if (relay >= 0 && via == GPU_WAY_HOST && gpu_host_way_open(&set->host, gpu, gpu->sides[relay]))
+    int relay = gpu_relay_open(gpu, via == GPU_ROUTE_HOST ? peers : via, slot);
+    if (relay >= 0 && via == GPU_ROUTE_HOST &&
+        gpu_host_route_open(&set->host, gpu, gpu->relay_gpus[relay]))
         return -1;
     return relay;
 }
 
-/* A way whose GPU cannot be opened, or may not access both, is left out. */
-static void open_ways(struct gpu_stripes *set, struct gpu *gpu, int slot, int peers)
+/* Opens all routes. Leaves out a route whose GPU cannot be opened or cannot access both sides. */
+static void open_routes(struct gpu_stripes *set, struct gpu *gpu, int slot, int peers)
 {
     int n = 1;
-    set->by[0] = set->lead;
+    set->issuer[0] = set->lead;
     set->mask = 0;
-    for (int i = 1; i < set->ways.n; i++) {
-        int relay = open_way(set, gpu, slot, set->ways.via[i], peers);
+    for (int i = 1; i < set->routes.n; i++) {
+        int relay = open_route(set, gpu, slot, set->routes.via[i], peers);
         if (relay < 0) {
-            char name[GPU_WAY_NAME];
-            gpu_way_name(set->ways.via[i], name);
-            snprintf(set->text, sizeof set->text, "one way: %.150s", base_last_error());
+            char name[GPU_ROUTE_NAME];
+            gpu_route_name(set->routes.via[i], name);
+            snprintf(set->text, sizeof set->text, "one route: %.150s", base_last_error());
             log_info("copies to PE %d do not go over %s: %s", gpu->boot->local_pes[slot], name,
                      base_last_error());
             continue;
         }
         set->mask |= 1u << relay;
-        set->by[n] = gpu->sides[relay];
-        set->ways.via[n++] = set->ways.via[i];
+        set->issuer[n] = gpu->relay_gpus[relay];
+        set->routes.via[n++] = set->routes.via[i];
     }
-    set->ways.n = n;
+    set->routes.n = n;
 }
 
-/* From WEFT_STRIPE_HOST on, which is 0 where nobody wants it. */
-static size_t host_look(void)
+/* Returns the size from which the host route is measured, by WEFT_STRIPE_HOST; 0: not requested. */
+static size_t host_threshold(void)
 {
     uint64_t wanted = config_size(CONFIG_STRIPE_HOST);
-    return wanted && wanted < GPU_STRIPE_LOOK ? GPU_STRIPE_LOOK : (size_t)wanted;
+    return wanted && wanted < GPU_STRIPE_MEASURE_BYTES ? GPU_STRIPE_MEASURE_BYTES : (size_t)wanted;
 }
 
-/* False: it is too early to say, for the only other way is worth it in larger copies. */
-static bool find_ways(struct gpu_stripes *set, struct gpu *gpu, int slot, size_t bytes)
+/* Finds and opens the routes. Returns false when the only other route is worth measuring for larger
+ * copies only. */
+static bool find_routes(struct gpu_stripes *set, struct gpu *gpu, int slot, size_t bytes)
 {
     int64_t wanted = config_int(CONFIG_STRIPES);
-    int most = wanted > 1 ? (int)wanted : GPU_WAYS_MOST, ordinal = -1;
+    int most = wanted > 1 ? (int)wanted : GPU_ROUTES_MOST, ordinal = -1;
     CUdevice peer;
     if (!gpu->links) {
         gpu->links = malloc(sizeof *gpu->links);
@@ -244,77 +251,81 @@ static bool find_ways(struct gpu_stripes *set, struct gpu *gpu, int slot, size_t
         gpu_links_read(&gpu->device, gpu->links);
     }
     gpu_device_find(&gpu->device, &gpu->heap.windows[slot].gpu.uuid, &peer, &ordinal);
-    gpu_ways_find(gpu->links, gpu->device.ordinal, ordinal, GPU_WAYS_MOST, wanted > 1, &set->ways);
-    bool host = host_look() &&
-                gpu_ways_add_host(gpu->links, gpu->device.ordinal, ordinal, wanted > 1, &set->ways);
-    set->look = host ? host_look() : GPU_STRIPE_LOOK;
-    if (wanted <= 1 && bytes < set->look)
+    gpu_routes_find(gpu->links, gpu->device.ordinal, ordinal, GPU_ROUTES_MOST, wanted > 1,
+                    &set->routes);
+    bool host = host_threshold() && gpu_routes_add_host(gpu->links, gpu->device.ordinal, ordinal,
+                                                        wanted > 1, &set->routes);
+    set->measured_bytes = host ? host_threshold() : GPU_STRIPE_MEASURE_BYTES;
+    if (wanted <= 1 && bytes < set->measured_bytes)
         return false;
-    bool several = set->ways.n > 1;
-    order_ways(set, gpu);
-    if (set->ways.n > most)
-        set->ways.n = most;
-    snprintf(set->text, sizeof set->text, "one way: %s",
-             several ? "no other way than that of path relay" : set->ways.text);
-    open_ways(set, gpu, slot, ordinal);
-    if (set->ways.n > 1)
-        gpu_ways_list(&set->ways);
+    bool several = set->routes.n > 1;
+    order_routes(set, gpu);
+    if (set->routes.n > most)
+        set->routes.n = most;
+    snprintf(set->text, sizeof set->text, "one route: %s",
+             several ? "no other route than that of path relay" : set->routes.text);
+    open_routes(set, gpu, slot, ordinal);
+    if (set->routes.n > 1)
+        gpu_routes_list(&set->routes);
     return true;
 }
 
-static void one_way(struct gpu_stripes *set)
+static void disable_striping(struct gpu_stripes *set)
 {
     set->decided = true;
-    set->ways.n = 1;
-    gpu_host_way_close(&set->host);
+    set->routes.n = 1;
+    gpu_host_route_close(&set->host);
     atomic_store_explicit(&set->from, SIZE_MAX, memory_order_relaxed);
 }
 
-static void tell(struct gpu *gpu, int slot)
+static void report_routes(struct gpu *gpu, int slot)
 {
     const char *text = gpu->stripes[slot].text;
     log_info("copies to GPU memory of PE %d: %s", gpu->boot->local_pes[slot], text);
-    if (gpu->stripes_told)
-        gpu->stripes_told(gpu->stripes_told_to, gpu->boot->local_pes[slot]);
+    if (gpu->stripes_changed)
+        gpu->stripes_changed(gpu->stripes_changed_context, gpu->boot->local_pes[slot]);
 }
 
 static void share_equally(struct gpu_stripes *set)
 {
-    for (int i = 0; i < set->ways.n; i++)
-        set->share[i] = GPU_STRIPE_WHOLE / (unsigned)set->ways.n;
-    snprintf(set->text, sizeof set->text, "striped over %d ways by WEFT_STRIPES (%.120s)",
-             set->ways.n, set->ways.text);
+    for (int i = 0; i < set->routes.n; i++)
+        set->share[i] = GPU_STRIPE_WHOLE / (unsigned)set->routes.n;
+    snprintf(set->text, sizeof set->text, "striped over %d routes by WEFT_STRIPES (%.120s)",
+             set->routes.n, set->routes.text);
 }
 
-/* Under the lock of the set. WEFT_OK also where there is but one way, or now is not the time. */
-static weft_status decide(struct gpu_stripes *set, struct gpu *gpu, struct gpu *by, int slot,
-                          unsigned lane, void *dst, const void *src, size_t bytes)
+/* Chooses the routes of a pair, and measures them unless WEFT_STRIPES forces them. The caller holds
+ * the lock of the set. WEFT_OK also where there is only one route, or where the decision is
+ * postponed. */
+static weft_status decide_routes(struct gpu_stripes *set, struct gpu *gpu, struct gpu *issuer,
+                                 int slot, unsigned stream_index, void *dst, const void *src,
+                                 size_t bytes)
 {
     bool forced = config_int(CONFIG_STRIPES) > 1;
     if (set->lead)
-        drop_events(set); /* another path leads there now */
+        destroy_events(set); /* another path is used for this pair now */
     set->decided = false;
     set->lead = NULL;
-    if (!forced && bytes < GPU_STRIPE_LOOK) {
-        atomic_store_explicit(&set->from, GPU_STRIPE_LOOK, memory_order_relaxed);
+    if (!forced && bytes < GPU_STRIPE_MEASURE_BYTES) {
+        atomic_store_explicit(&set->from, GPU_STRIPE_MEASURE_BYTES, memory_order_relaxed);
         return WEFT_OK;
     }
     if (!gpu_heap_begin_opening(&gpu->heap))
-        return WEFT_OK; /* the heap grows: next time */
-    set->lead = by;
-    set->ways.n = 1;
-    bool found = find_ways(set, gpu, slot, bytes);
+        return WEFT_OK; /* the heap is growing: decide at the next copy */
+    set->lead = issuer;
+    set->routes.n = 1;
+    bool found = find_routes(set, gpu, slot, bytes);
     gpu_heap_end_opening(&gpu->heap);
     if (!found) {
         set->lead = NULL;
-        atomic_store_explicit(&set->from, set->look, memory_order_relaxed);
+        atomic_store_explicit(&set->from, set->measured_bytes, memory_order_relaxed);
         return WEFT_OK;
     }
-    weft_status status = set->ways.n > 1 ? make_events(set) : WEFT_OK;
-    if (status || set->ways.n < 2) {
+    weft_status status = set->routes.n > 1 ? create_events(set) : WEFT_OK;
+    if (status || set->routes.n < 2) {
         if (status)
-            snprintf(set->text, sizeof set->text, "one way: %.150s", base_last_error());
-        one_way(set);
+            snprintf(set->text, sizeof set->text, "one route: %.150s", base_last_error());
+        disable_striping(set);
         return WEFT_OK;
     }
     set->decided = true;
@@ -322,49 +333,49 @@ static weft_status decide(struct gpu_stripes *set, struct gpu *gpu, struct gpu *
         share_equally(set);
         return WEFT_OK;
     }
-    status = gpu_stripe_measure(set, lane, dst, src);
-    if (status || set->ways.n < 2)
-        one_way(set);
+    status = gpu_stripe_measure(set, stream_index, dst, src);
+    if (status || set->routes.n < 2)
+        disable_striping(set);
     return status;
 }
 
-/* The third GPUs may have lost what they had: the heap grew, and the new memory could not be
- * opened. */
-static bool usable(const struct gpu_stripes *set, const struct gpu *gpu, const struct gpu *by,
-                   int slot)
+/* Returns whether copies can be striped now. A relay GPU loses its access when the heap grew and
+ * the new memory could not be opened to it. */
+static bool can_stripe(const struct gpu_stripes *set, const struct gpu *gpu,
+                       const struct gpu *issuer, int slot)
 {
     uint32_t open = atomic_load_explicit(&gpu->heap.windows[slot].stripes, memory_order_acquire);
-    return set->ways.n > 1 && set->lead == by && (open & set->mask) == set->mask;
+    return set->routes.n > 1 && set->lead == issuer && (open & set->mask) == set->mask;
 }
 
-static bool in_heap(const struct gpu *gpu, const void *at)
+static bool is_in_heap(const struct gpu *gpu, const void *at)
 {
     return (uintptr_t)at - gpu->heap.reservation < gpu->heap.reserved_bytes;
 }
 
-weft_status gpu_copy_peer(struct gpu *gpu, struct gpu *by, int slot, unsigned lane, void *dst,
-                          const void *src, size_t bytes, enum gpu_manner manner)
+weft_status gpu_copy_peer(struct gpu *gpu, struct gpu *issuer, int slot, unsigned stream_index,
+                          void *dst, const void *src, size_t bytes, enum gpu_manner manner)
 {
     struct gpu_stripes *set = gpu->stripes ? &gpu->stripes[slot] : NULL;
     if (!set || bytes < atomic_load_explicit(&set->from, memory_order_relaxed) ||
-        !in_heap(gpu, dst) || !in_heap(gpu, src))
-        return gpu_copy(by, lane, dst, src, bytes, manner);
-    weft_status status = gpu_enter(&by->device);
+        !is_in_heap(gpu, dst) || !is_in_heap(gpu, src))
+        return gpu_copy(issuer, stream_index, dst, src, bytes, manner);
+    weft_status status = gpu_enter(&issuer->device);
     if (status)
         return status;
     pthread_mutex_lock(&set->lock);
-    bool news = !set->decided || set->lead != by;
+    bool news = !set->decided || set->lead != issuer;
     if (news)
-        status = decide(set, gpu, by, slot, lane, dst, src, bytes);
-    bool striped = !status && usable(set, gpu, by, slot) && bytes >= set->from;
+        status = decide_routes(set, gpu, issuer, slot, stream_index, dst, src, bytes);
+    bool striped = !status && can_stripe(set, gpu, issuer, slot) && bytes >= set->from;
     if (striped)
-        status = gpu_stripe_parts(set, lane, dst, src, bytes, set->share);
+        status = gpu_stripe_parts(set, stream_index, dst, src, bytes, set->share);
     news = news && set->decided;
     pthread_mutex_unlock(&set->lock);
     if (news)
-        tell(gpu, slot);
+        report_routes(gpu, slot);
     if (striped && !status && manner == GPU_DONE)
-        status = lane_settle(by, lane_of(by, lane));
-    gpu_leave(&by->device);
-    return striped || status ? status : gpu_copy(by, lane, dst, src, bytes, manner);
+        status = stream_drain(issuer, stream_of(issuer, stream_index));
+    gpu_leave(&issuer->device);
+    return striped || status ? status : gpu_copy(issuer, stream_index, dst, src, bytes, manner);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast each way to a peer is, by itself and together with the others: the first bytes of a copy
- * that is to be made anyway are copied several times. At 25 GB/s that takes about 3 ms. See
- * stripe_set.h. */
+/* Measures the rate of each route to a peer, alone and together with the others: copies the first
+ * bytes of a requested copy several times. At 25 GB/s this takes about 3 ms. See stripe_set.h. */
 #include "gpu/multipath/stripe_set.h"
 
 #include "base/status.h"
@@ -11,39 +10,41 @@
 #include <string.h>
 
 enum {
-    SMALLER = 8,        /* the smaller of the two sizes is so many times smaller than set->look */
-    LEAST_PERCENT = 10, /* of all rates together, for a way to be worth its events */
-    GAIN_PERCENT = 5,   /* that striping must be faster at set->look */
+    /* the smaller of the two measured sizes is set->measured_bytes divided by this */
+    SMALLER = 8,
+    LEAST_PERCENT = 10, /* a route needs this percentage of the sum of all rates to be used */
+    GAIN_PERCENT = 5,   /* striping must be faster by this percentage at set->measured_bytes */
 };
 
 struct run {
     struct gpu_stripes *set;
-    unsigned lane;
+    unsigned stream_index;
     void *dst;
     const void *src;
     CUevent begun, ended;
     size_t large, small;
 };
 
-static CUresult record(struct run *run, CUevent event)
+static CUresult record_event(struct run *run, CUevent event)
 {
     struct gpu *lead = run->set->lead;
-    return lead->cuda.EventRecord(event, lane_of(lead, run->lane)->stream);
+    return lead->cuda.EventRecord(event, stream_of(lead, run->stream_index)->stream);
 }
 
-/* Milliseconds on the clock of the GPU, from the first part's beginning to the end of the last. */
+/* Times one copy with the GPU's events: milliseconds from the start of the first share to the end
+ * of the last. */
 static weft_status time_once(struct run *run, size_t bytes, const unsigned *share, double *ms)
 {
     struct gpu *lead = run->set->lead;
     float elapsed = 0;
-    CUresult result = record(run, run->begun);
+    CUresult result = record_event(run, run->begun);
     weft_status status = WEFT_OK;
     if (!result)
-        status = gpu_stripe_parts(run->set, run->lane, run->dst, run->src, bytes, share);
+        status = gpu_stripe_parts(run->set, run->stream_index, run->dst, run->src, bytes, share);
     if (!result && !status)
-        result = record(run, run->ended);
+        result = record_event(run, run->ended);
     if (!result && !status)
-        status = lane_settle(lead, lane_of(lead, run->lane));
+        status = stream_drain(lead, stream_of(lead, run->stream_index));
     if (!result && !status)
         result = lead->cuda.EventElapsedTime(&elapsed, run->begun, run->ended);
     *ms = elapsed;
@@ -61,20 +62,20 @@ static weft_status best_of_two(struct run *run, size_t bytes, const unsigned *sh
     return status;
 }
 
-static void only(unsigned *share, int way)
+static void use_single_route(unsigned *share, int route)
 {
-    memset(share, 0, GPU_WAYS_MOST * sizeof *share);
-    share[way] = GPU_STRIPE_WHOLE;
+    memset(share, 0, GPU_ROUTES_MOST * sizeof *share);
+    share[route] = GPU_STRIPE_WHOLE;
 }
 
-/* GB/s of each way alone; the first copy over a way is not counted. */
-static weft_status measure_ways(struct run *run, double *rate)
+/* Measures GB/s of each route alone. The first copy over a route is not counted. */
+static weft_status measure_routes(struct run *run, double *rate)
 {
-    unsigned share[GPU_WAYS_MOST];
+    unsigned share[GPU_ROUTES_MOST];
     weft_status status = WEFT_OK;
-    for (int i = 0; i < run->set->ways.n && !status; i++) {
+    for (int i = 0; i < run->set->routes.n && !status; i++) {
         double ms;
-        only(share, i);
+        use_single_route(share, i);
         status = time_once(run, run->small, share, &ms);
         if (!status)
             status = best_of_two(run, run->large, share, &ms);
@@ -83,25 +84,26 @@ static weft_status measure_ways(struct run *run, double *rate)
     return status;
 }
 
-/* By rate; a way that would do little is left out, but for the first, which may get nothing. */
-static void deal_shares(struct gpu_stripes *set, double *rate)
+/* Sets the shares by the rates. Drops a route that would carry little, except the first, which may
+ * get no share. */
+static void set_shares(struct gpu_stripes *set, double *rate)
 {
     double all = 0, kept = 0;
     int n = 1;
-    for (int i = 0; i < set->ways.n; i++)
+    for (int i = 0; i < set->routes.n; i++)
         all += rate[i];
-    for (int i = 1; i < set->ways.n; i++)
+    for (int i = 1; i < set->routes.n; i++)
         if (rate[i] * 100 >= all * LEAST_PERCENT) {
-            set->by[n] = set->by[i];
+            set->issuer[n] = set->issuer[i];
             set->ended[n] = set->ended[i];
-            set->ways.via[n] = set->ways.via[i];
+            set->routes.via[n] = set->routes.via[i];
             rate[n++] = rate[i];
         } else {
             set->lead->cuda.EventDestroy(set->ended[i]);
         }
-    for (int i = n; i < set->ways.n; i++)
+    for (int i = n; i < set->routes.n; i++)
         set->ended[i] = NULL;
-    set->ways.n = n;
+    set->routes.n = n;
     if (rate[0] * 100 < all * LEAST_PERCENT)
         rate[0] = 0;
     for (int i = 0; i < n; i++)
@@ -110,27 +112,29 @@ static void deal_shares(struct gpu_stripes *set, double *rate)
         set->share[i] = kept > 0 ? (unsigned)(rate[i] / kept * GPU_STRIPE_WHOLE) : 0;
 }
 
-static void say(struct gpu_stripes *set, const double *rate, double together, size_t from)
+static void describe_routes(struct gpu_stripes *set, const double *rate, double together,
+                            size_t from)
 {
     size_t used =
         (size_t)snprintf(set->text, sizeof set->text, "striped from %zu KiB:", from >> 10);
     const char *before = "";
-    for (int i = 0; i < set->ways.n && used < sizeof set->text; i++) {
-        char way[GPU_WAY_NAME];
-        gpu_way_name(set->ways.via[i], way);
+    for (int i = 0; i < set->routes.n && used < sizeof set->text; i++) {
+        char route[GPU_ROUTE_NAME];
+        gpu_route_name(set->routes.via[i], route);
         if (!set->share[i])
             continue;
         used += (size_t)snprintf(set->text + used, sizeof set->text - used, "%s %s %.1f", before,
-                                 way, rate[i]);
+                                 route, rate[i]);
         before = " +";
     }
     if (used < sizeof set->text)
         snprintf(set->text + used, sizeof set->text - used, " = %.1f GB/s measured", together);
 }
 
-/* One way and all ways as lines over the size, each through two measured points: where they meet.
- * With the larger size all ways are quicker, so that this is below it. */
-static size_t where_they_meet(const struct run *run, double one_small, double one, double all_small,
+/* Models the time of one route and of all routes as linear in the size, each through two measured
+ * points, and returns the size where the lines meet. All routes are faster at the larger size, so
+ * the result is below it. */
+static size_t crossover_bytes(const struct run *run, double one_small, double one, double all_small,
                               double all)
 {
     enum { GRAIN = 64 << 10 };
@@ -142,50 +146,55 @@ static size_t where_they_meet(const struct run *run, double one_small, double on
     return ((size_t)at + GRAIN - 1) / GRAIN * GRAIN;
 }
 
-static weft_status measure(struct run *run)
+static weft_status measure_striping(struct run *run)
 {
     struct gpu_stripes *set = run->set;
-    double rate[GPU_WAYS_MOST] = {0}, one = 0, one_small = 0, all = 0, all_small = 0;
-    unsigned alone[GPU_WAYS_MOST];
-    int ways = set->ways.n;
-    weft_status status = measure_ways(run, rate);
+    double rate[GPU_ROUTES_MOST] = {0}, one = 0, one_small = 0, all = 0, all_small = 0;
+    unsigned alone[GPU_ROUTES_MOST];
+    int routes = set->routes.n;
+    weft_status status = measure_routes(run, rate);
     if (status)
         return status;
     double direct = rate[0];
-    deal_shares(set, rate);
-    only(alone, 0);
+    set_shares(set, rate);
+    use_single_route(alone, 0);
     status = best_of_two(run, run->large, alone, &one);
     if (!status)
         status = best_of_two(run, run->small, alone, &one_small);
-    if (!status && set->ways.n > 1)
+    if (!status && set->routes.n > 1)
         status = best_of_two(run, run->large, set->share, &all);
-    if (!status && set->ways.n > 1)
+    if (!status && set->routes.n > 1)
         status = best_of_two(run, run->small, set->share, &all_small);
     if (status)
         return status;
-    if (set->ways.n < 2 || all * (100 + GAIN_PERCENT) > one * 100) {
+    if (set->routes.n < 2 || all * (100 + GAIN_PERCENT) > one * 100) {
         snprintf(set->text, sizeof set->text,
-                 "one way: %d ways were measured %.2f times as fast as one (%.1f GB/s)", ways,
-                 set->ways.n < 2 || all <= 0 ? 1.0 : one / all, direct);
-        set->ways.n = 1;
+                 "one route: %d routes were measured %.2f times as fast as one (%.1f GB/s)", routes,
+                 set->routes.n < 2 || all <= 0 ? 1.0 : one / all, direct);
+        set->routes.n = 1;
         return WEFT_OK;
     }
-    set->from = where_they_meet(run, one_small, one, all_small, all);
-    say(set, rate, (double)run->large / all * 1e-6, set->from);
+    set->from = crossover_bytes(run, one_small, one, all_small, all);
+    describe_routes(set, rate, (double)run->large / all * 1e-6, set->from);
     return WEFT_OK;
 }
 
-weft_status gpu_stripe_measure(struct gpu_stripes *set, unsigned lane, void *dst, const void *src)
+weft_status gpu_stripe_measure(struct gpu_stripes *set, unsigned stream_index, void *dst,
+                               const void *src)
 {
     const struct cuda *cuda = &set->lead->cuda;
-    struct run run = {.set = set, .lane = lane, .dst = dst, .src = src, .large = set->look};
+    struct run run = {.set = set,
+                      .stream_index = stream_index,
+                      .dst = dst,
+                      .src = src,
+                      .large = set->measured_bytes};
     run.small = run.large / SMALLER / 4096 * 4096;
     CUresult result = cuda->EventCreate(&run.begun, 0);
     if (!result)
         result = cuda->EventCreate(&run.ended, 0);
     weft_status status =
         result ? cuda_fail(cuda, result, "cuEventCreate on GPU %d", set->lead->device.ordinal)
-               : measure(&run);
+               : measure_striping(&run);
     if (run.begun)
         cuda->EventDestroy(run.begun);
     if (run.ended)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cache.h. The file: a first line with the boot id, then a line per pair. A file of an
- * earlier boot counts as empty and is begun anew. */
+/* See cache.h. The first line of the file is the boot id; each further line is a pair. A file
+ * of an earlier boot counts as empty and is rewritten. */
 #include "gpu/test/cache.h"
 
 #include "base/log.h"
@@ -17,7 +17,7 @@
 
 enum { LINE_BYTES = 192, BOOT_ID_BYTES = 40 };
 
-static bool own_folder(const char *path)
+static bool ensure_own_folder(const char *path)
 {
     if (mkdir(path, 0700) && errno != EEXIST)
         return false;
@@ -26,29 +26,29 @@ static bool own_folder(const char *path)
            !(st.st_mode & 022);
 }
 
-static bool file_named(const char *name, char *path, unsigned long bytes)
+static bool find_file(const char *name, char *path, unsigned long bytes)
 {
     char folder[512];
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (runtime && runtime[0] == '/') {
         snprintf(folder, sizeof folder, "%s/weft", runtime);
-        if (own_folder(folder))
+        if (ensure_own_folder(folder))
             return (unsigned long)snprintf(path, bytes, "%s/%s", folder, name) < bytes;
     }
     const char *home = getenv("HOME");
     if (!home || home[0] != '/')
         return false;
     snprintf(folder, sizeof folder, "%s/.cache", home);
-    if (!own_folder(folder))
+    if (!ensure_own_folder(folder))
         return false;
     snprintf(folder, sizeof folder, "%s/.cache/weft", home);
-    return own_folder(folder) &&
+    return ensure_own_folder(folder) &&
            (unsigned long)snprintf(path, bytes, "%s/%s", folder, name) < bytes;
 }
 
 bool proof_cache_file(char *path, unsigned long bytes)
 {
-    return file_named("gpu-proofs", path, bytes);
+    return find_file("gpu-proofs", path, bytes);
 }
 
 static bool read_boot_id(char *id)
@@ -62,7 +62,7 @@ static bool read_boot_id(char *id)
     return good;
 }
 
-static void pair_line(const CUuuid *a, const CUuuid *b, int driver_version, char *line)
+static void format_pair_line(const CUuuid *a, const CUuuid *b, int driver_version, char *line)
 {
     bool swap = memcmp(a, b, sizeof *a) > 0;
     const CUuuid *ends[2] = {swap ? b : a, swap ? a : b};
@@ -76,7 +76,7 @@ static void pair_line(const CUuuid *a, const CUuuid *b, int driver_version, char
     snprintf(line + used, LINE_BYTES - used, "%d", driver_version);
 }
 
-/* Only what this user alone can have written. */
+/* Opens a file that only this user can have written. */
 static FILE *open_own(const char *path, int flags)
 {
     int fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -84,7 +84,8 @@ static FILE *open_own(const char *path, int flags)
         return NULL;
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022) {
-        log_warn("%s is not this user's own file; nothing of GPUs is kept in it", path);
+        log_warn("%s is not a file of this user alone; GPU test results are not cached in it",
+                 path);
         close(fd);
         return NULL;
     }
@@ -94,8 +95,8 @@ static FILE *open_own(const char *path, int flags)
     return file;
 }
 
-/* Whether the file is of this boot; then *found says whether it has the line. */
-static bool scan(FILE *file, const char *line, bool *found)
+/* Returns whether the file is of this boot; *found: it contains the line. */
+static bool scan_lines(FILE *file, const char *line, bool *found)
 {
     char boot_id[BOOT_ID_BYTES], text[LINE_BYTES];
     *found = false;
@@ -118,23 +119,23 @@ bool proof_cache_knows(const CUuuid *a, const CUuuid *b, int driver_version)
     FILE *file = proof_cache_file(path, sizeof path) ? open_own(path, O_RDONLY) : NULL;
     if (!file)
         return false;
-    pair_line(a, b, driver_version, line);
-    bool current = scan(file, line, &found);
+    format_pair_line(a, b, driver_version, line);
+    bool current = scan_lines(file, line, &found);
     fclose(file);
     return current && found;
 }
 
-/* Adds the line unless it is there. */
+/* Adds the line unless the file contains it. */
 static void add_line(const char *name, const char *line)
 {
     char path[600], boot_id[BOOT_ID_BYTES];
     bool found;
-    FILE *file = file_named(name, path, sizeof path) ? open_own(path, O_RDWR | O_CREAT) : NULL;
+    FILE *file = find_file(name, path, sizeof path) ? open_own(path, O_RDWR | O_CREAT) : NULL;
     if (!file)
         return;
-    /* Several PEs of a job add at once. */
+    /* Several PEs of a job may add lines at the same time. */
     if (flock(fileno(file), LOCK_EX) == 0 && read_boot_id(boot_id)) {
-        if (!scan(file, line, &found)) {
+        if (!scan_lines(file, line, &found)) {
             rewind(file);
             if (ftruncate(fileno(file), 0) == 0)
                 fprintf(file, "%s\n%s\n", boot_id, line);
@@ -149,11 +150,12 @@ static void add_line(const char *name, const char *line)
 void proof_cache_add(const CUuuid *a, const CUuuid *b, int driver_version)
 {
     char line[LINE_BYTES];
-    pair_line(a, b, driver_version, line);
+    format_pair_line(a, b, driver_version, line);
     add_line("gpu-proofs", line);
 }
 
-/* A GPU's line: as a pair with itself, and the numbers behind. */
+/* Reads the numbers of a GPU's line, which is the pair of the GPU with itself followed by the
+ * numbers. */
 static bool read_numbers(const char *text, size_t *numbers, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -172,10 +174,10 @@ bool proof_cache_numbers(const char *what, const CUuuid *gpu, int driver_version
                          int count)
 {
     char path[600], line[LINE_BYTES], text[LINE_BYTES], boot_id[BOOT_ID_BYTES];
-    FILE *file = file_named(what, path, sizeof path) ? open_own(path, O_RDONLY) : NULL;
+    FILE *file = find_file(what, path, sizeof path) ? open_own(path, O_RDONLY) : NULL;
     if (!file)
         return false;
-    pair_line(gpu, gpu, driver_version, line);
+    format_pair_line(gpu, gpu, driver_version, line);
     size_t length = strlen(line);
     bool found = false, current = read_boot_id(boot_id) && fgets(text, sizeof text, file);
     current = current && strncmp(text, boot_id, strlen(boot_id)) == 0;
@@ -189,21 +191,21 @@ void proof_cache_keep_numbers(const char *what, const CUuuid *gpu, int driver_ve
                               const size_t *numbers, int count)
 {
     char line[LINE_BYTES];
-    pair_line(gpu, gpu, driver_version, line);
+    format_pair_line(gpu, gpu, driver_version, line);
     size_t used = strlen(line);
     for (int i = 0; i < count; i++)
         used += (size_t)snprintf(line + used, sizeof line - used, " %zu", numbers[i]);
     add_line(what, line);
 }
 
-/* Overwrites the line, so that lines that others add meanwhile stay where they are. */
+/* Overwrites the line in place, so that lines that others add meanwhile keep their positions. */
 void proof_cache_remove(const CUuuid *a, const CUuuid *b, int driver_version)
 {
     char path[600], line[LINE_BYTES], text[LINE_BYTES];
     FILE *file = proof_cache_file(path, sizeof path) ? open_own(path, O_RDWR) : NULL;
     if (!file)
         return;
-    pair_line(a, b, driver_version, line);
+    format_pair_line(a, b, driver_version, line);
     if (flock(fileno(file), LOCK_EX) == 0) {
         long at = 0;
         while (fgets(text, sizeof text, file)) {

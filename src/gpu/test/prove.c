@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proof that two GPUs of a node really can load, store, signal and do atomics in each other's
- * memory: kernels on both, resident at the same time, exchange patterns within a bounded time. What
- * one side found is told to both, and a pair that fails is dropped with that as evidence. */
+/* Tests whether two GPUs of a node can load, store, signal and do atomics in each other's memory.
+ * Kernels run on both at the same time and exchange patterns within a bounded time. Both sides get
+ * both results, and a pair that fails is dropped with the result as evidence. */
 #include "gpu/stream.h"
 
 #include "base/config.h"
@@ -17,29 +17,29 @@
 
 enum {
     ROUNDS = 8,
-    ROUNDS_SAME_GPU = 2, /* processes take turns on one GPU: every answer takes a time slice */
+    ROUNDS_SAME_GPU = 2, /* processes share one GPU in turns: each answer takes a time slice */
 };
 static const uint64_t PROOF_LIMIT_NS = 4000000000ull;
 
 enum { PROVE_OFF_CHOICE = 2, PROVE_ALWAYS_CHOICE = 0 };
 
-/* What a PE tells the others of one pair. */
+/* What a PE reports to the others about one pair. */
 struct verdict {
-    int32_t stage; /* enum prove_stage; 0 = not tried, -1 = the kernel itself failed */
+    int32_t stage; /* enum prove_stage; 0: not tested; -1: the kernel failed */
     char evidence[180];
 };
 
 struct proof_run {
     struct gpu *gpu;
-    int *slots; /* of the peers to prove, ascending */
+    int *slots; /* slots of the peers to test, ascending */
     int count;
-    struct prove_pair *pairs; /* in pinned host memory, like the reports */
+    struct prove_pair *pairs; /* in pinned host memory, as the reports */
     struct prove_report *reports;
     CUdeviceptr pairs_device, reports_device;
 };
 
-/* Local PE `from`'s area in local PE `at`'s window. */
-static CUdeviceptr area(const struct gpu *gpu, int at, int from)
+/* Returns the address of local PE `from`'s area in local PE `at`'s window. */
+static CUdeviceptr area_address(const struct gpu *gpu, int at, int from)
 {
     return gpu_address(gpu, at, gpu->proof_offset + (size_t)from * sizeof(struct prove_area));
 }
@@ -49,10 +49,10 @@ static bool same_gpu(const struct gpu *gpu, int slot)
     return memcmp(&gpu->heap.windows[slot].gpu.uuid, &gpu->device.uuid, sizeof(CUuuid)) == 0;
 }
 
-/* ------------------------------------------------------------------------ which pairs to prove */
+/* ------------------------------------------------------------------------ which pairs to test */
 
-/* A proof of an earlier job counts only where both sides know of it: each PE tells all others which
- * peers it need not prove. */
+/* A result of an earlier job counts only when both sides have it: each PE reports to all others
+ * which peers it need not test. */
 static weft_status choose_pairs(struct proof_run *run)
 {
     struct gpu *gpu = run->gpu;
@@ -74,7 +74,7 @@ static weft_status choose_pairs(struct proof_run *run)
             continue;
         if (mine[pe] && all[pe * n + (size_t)boot->pe]) {
             snprintf(gpu->heap.windows[slot].evidence, sizeof gpu->heap.windows[slot].evidence,
-                     "proven before since this machine was started (WEFT_PROVE=always repeats it)");
+                     "tested before since this machine booted (WEFT_PROVE=always tests again)");
             continue;
         }
         run->slots[run->count++] = slot;
@@ -105,8 +105,8 @@ static weft_status make_tables(struct proof_run *run)
     for (int i = 0; i < run->count; i++) {
         int slot = run->slots[i];
         run->pairs[i] = (struct prove_pair){
-            .own = (struct prove_area *)(uintptr_t)area(gpu, me, slot),
-            .peer = (struct prove_area *)(uintptr_t)area(gpu, slot, me),
+            .own = (struct prove_area *)(uintptr_t)area_address(gpu, me, slot),
+            .peer = (struct prove_area *)(uintptr_t)area_address(gpu, slot, me),
             .me = (uint64_t)me,
             .other = (uint64_t)slot,
             .rounds = same_gpu(gpu, slot) ? ROUNDS_SAME_GPU : ROUNDS,
@@ -119,7 +119,8 @@ static weft_status run_kernel(struct proof_run *run)
 {
     struct gpu *gpu = run->gpu;
     uint64_t limit = PROOF_LIMIT_NS;
-    /* The other PEs wait for the verdicts: their wait limit must not pass before this kernel's. */
+    /* The other PEs wait for the verdicts. Their wait limit must not expire before this kernel's
+     * limit. */
     if (gpu->wait_limit_ns && gpu->wait_limit_ns / 4 < limit)
         limit = gpu->wait_limit_ns / 4;
     void *arguments[] = {&run->pairs_device, &limit, &run->reports_device};
@@ -127,7 +128,7 @@ static weft_status run_kernel(struct proof_run *run)
                                     PROVE_THREADS, gpu->wait_stream, arguments);
     if (status)
         return status;
-    return gpu_wait_stream(gpu, gpu->wait_stream, "the proof of its links");
+    return gpu_wait_stream(gpu, gpu->wait_stream, "the test of its links");
 }
 
 void prove_describe(const struct prove_report *r, const char *peer, char *text, size_t bytes)
@@ -156,7 +157,8 @@ void prove_describe(const struct prove_report *r, const char *peer, char *text, 
                  round, index, peer, seen, expected);
         return;
     case PROVE_NO_LOCK:
-        snprintf(text, bytes, "compare-and-swap with %s was not granted within %.0f ms", peer, ms);
+        snprintf(text, bytes, "compare-and-swap with %s did not get the lock within %.0f ms", peer,
+                 ms);
         return;
     case PROVE_COUNT:
         snprintf(text, bytes, "atomic additions with %s gave %llu instead of %llu", peer, seen,
@@ -168,13 +170,13 @@ void prove_describe(const struct prove_report *r, const char *peer, char *text, 
                  seen, expected);
         return;
     default:
-        snprintf(text, bytes, "the proving kernel left no report on %s", peer);
+        snprintf(text, bytes, "the test kernel left no report on %s", peer);
     }
 }
 
 /* ----------------------------------------------------------------------------------- verdicts */
 
-static void own_verdicts(const struct proof_run *run, weft_status ran, struct verdict *mine)
+static void collect_verdicts(const struct proof_run *run, weft_status ran, struct verdict *mine)
 {
     const struct boot *boot = run->gpu->boot;
     for (int i = 0; i < run->count; i++) {
@@ -190,24 +192,25 @@ static void own_verdicts(const struct proof_run *run, weft_status ran, struct ve
     }
 }
 
-static void settle_pair(struct proof_run *run, int slot, const struct verdict *here,
-                        const struct verdict *there)
+static void apply_verdicts(struct proof_run *run, int slot, const struct verdict *here,
+                           const struct verdict *there)
 {
     struct gpu *gpu = run->gpu;
     struct gpu_window *window = &gpu->heap.windows[slot];
     int pe = gpu->boot->local_pes[slot];
     char evidence[sizeof window->evidence];
     if (here->stage == PROVE_GOOD && there->stage == PROVE_GOOD) {
-        snprintf(window->evidence, sizeof window->evidence, "proven: %s", here->evidence);
+        snprintf(window->evidence, sizeof window->evidence, "tested: %s", here->evidence);
         return;
     }
-    /* The side that found a wrong value says more than the one that then waited in vain. */
+    /* Prefer the evidence of the side that found a wrong value: the other side then only timed
+     * out. */
     bool ours =
         here->stage != PROVE_GOOD && (here->stage > PROVE_NO_FLAG || there->stage <= PROVE_NO_FLAG);
-    snprintf(evidence, sizeof evidence, "the proof failed, PE %d saw: %s",
-             ours ? gpu->boot->pe : pe, ours ? here->evidence : there->evidence);
-    log_warn("GPU memory of PE %d is not used directly: %s", pe, evidence);
-    gpu_relay_late(gpu, slot);
+    snprintf(evidence, sizeof evidence, "the test failed, PE %d saw: %s", ours ? gpu->boot->pe : pe,
+             ours ? here->evidence : there->evidence);
+    log_warn("GPU memory of PE %d is not accessed directly: %s", pe, evidence);
+    gpu_relay_add_fallback(gpu, slot);
     gpu_heap_drop(&gpu->heap, slot, evidence);
 }
 
@@ -219,12 +222,12 @@ static weft_status exchange_verdicts(struct proof_run *run, weft_status ran)
     struct verdict *mine = calloc(n + n * n, sizeof *mine), *all = mine + n;
     if (!mine)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d verdicts", boot->npes);
-    own_verdicts(run, ran, mine);
+    collect_verdicts(run, ran, mine);
     weft_status status = boot->ops->allgather(boot, mine, all, n * sizeof *mine);
     for (int i = 0; !status && i < run->count; i++) {
         int slot = run->slots[i];
         size_t pe = (size_t)boot->local_pes[slot];
-        settle_pair(run, slot, &mine[pe], &all[pe * n + (size_t)boot->pe]);
+        apply_verdicts(run, slot, &mine[pe], &all[pe * n + (size_t)boot->pe]);
         if (gpu->heap.windows[slot].mapped && slot > boot->local_pe)
             proof_cache_add(&gpu->device.uuid, &gpu->heap.windows[slot].gpu.uuid,
                             gpu->cuda.driver_version);
@@ -237,11 +240,11 @@ static weft_status clear_areas(struct gpu *gpu)
 {
     int me = gpu->boot->local_pe;
     CUresult result = gpu->cuda.MemsetD8Async(
-        area(gpu, me, 0), 0, (size_t)gpu->boot->local_npes * sizeof(struct prove_area),
+        area_address(gpu, me, 0), 0, (size_t)gpu->boot->local_npes * sizeof(struct prove_area),
         gpu->wait_stream);
     if (result)
-        return cuda_fail(&gpu->cuda, result, "clearing the areas of the proof");
-    return gpu_wait_stream(gpu, gpu->wait_stream, "clearing the areas of the proof");
+        return cuda_fail(&gpu->cuda, result, "clearing the test areas");
+    return gpu_wait_stream(gpu, gpu->wait_stream, "clearing the test areas");
 }
 
 static weft_status prove_chosen(struct proof_run *run)
@@ -253,8 +256,8 @@ static weft_status prove_chosen(struct proof_run *run)
         ran = clear_areas(gpu);
     if (!ran && run->count > 0)
         ran = make_tables(run);
-    /* A PE that cannot take part says so in its verdicts; the others' kernels end by their
-     * limit. */
+    /* A PE that cannot take part reports this in its verdicts. The kernels of the others end at
+     * their limit. */
     weft_status status = gpu->boot->ops->barrier(gpu->boot);
     if (!status && !ran && run->count > 0)
         ran = run_kernel(run);
@@ -274,11 +277,11 @@ weft_status gpu_prove(struct gpu *gpu)
     struct proof_run run = {.gpu = gpu};
     run.slots = calloc((size_t)gpu->boot->local_npes, sizeof *run.slots);
     weft_status status =
-        run.slots ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the proof");
+        run.slots ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the test");
     status = boot_agree(gpu->boot, status);
     if (!status)
         status = choose_pairs(&run);
-    /* Whether anybody has something to prove; most jobs have not. */
+    /* Checks whether any PE has a pair to test; in most jobs none has. */
     int32_t mine = run.count, *all = NULL;
     bool any = false;
     if (!status && (all = calloc((size_t)gpu->boot->npes, sizeof *all)))

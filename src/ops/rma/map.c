@@ -70,7 +70,7 @@ static weft_status map_heap(struct weft_job *job, size_t offset, int pe, struct 
     struct gpu *gpu = job->gpu;
     int slot = gpu->slot_of[pe];
     struct gpu_map *map = gpu->heap.map;
-    if (!gpu_map_works(map) || slot < 0 || !gpu_map_more(map, slot, offset, mapping->bytes))
+    if (!gpu_map_works(map) || slot < 0 || !gpu_map_extend(map, slot, offset, mapping->bytes))
         return no_way(gpu, pe);
     mapping->at = map->windows[slot].base + offset;
     return WEFT_OK;
@@ -194,7 +194,7 @@ WEFT_EXPORT weft_status weft_map_flush(weft_job *job, const void *mapped)
 {
     weft_status status = check_argument(__func__, job, mapped, "mapped");
     if (!status)
-        wc_settle(mapped);
+        wc_flush(mapped);
     return status;
 }
 
@@ -250,7 +250,7 @@ static bool by_cpu(struct weft_job *job, bool in, const void *host, size_t bytes
 {
     struct gpu_map *map = job->gpu->heap.map;
     return gpu_map_works(map) && gpu_place_for_cpu(job->gpu, host) != GPU_PLACE_DEVICE &&
-           gpu_map_pays(map, host, bytes, in);
+           gpu_map_is_faster(map, host, bytes, in);
 }
 
 /* Where the GPU's side is; within the heaps of both kinds, only where there is memory. */
@@ -260,7 +260,7 @@ static weft_status find_device(const char *function, const struct weft_job *job,
     enum segment_id segment;
     size_t offset;
     *place = (struct device_place){.in_heap = false};
-    if (!job->gpu || !gpu_map_place(job->gpu, address, &place->slot, &place->offset))
+    if (!job->gpu || !gpu_map_locate(job->gpu, address, &place->slot, &place->offset))
         return access_find(job->default_ctx, address, 1, &segment, &offset)
                    ? access_find_own(function, job->default_ctx, address, bytes, &segment, &offset)
                    : WEFT_OK;
@@ -268,7 +268,7 @@ static weft_status find_device(const char *function, const struct weft_job *job,
     place->in_heap = true;
     offset = place->offset;
     if (likely(offset < heap->backed && bytes <= heap->backed - offset) ||
-        gpu_adopt_holds((struct gpu_heap *)heap, offset, bytes))
+        gpu_registered_holds((struct gpu_heap *)heap, offset, bytes))
         return WEFT_OK;
     return base_fail(
         WEFT_ERR_RANGE,
@@ -340,12 +340,12 @@ WEFT_EXPORT weft_status weft_copy_flush(weft_job *job, const void *dst)
     const char *own;
     if (!job->gpu) {
         wc_fence();
-    } else if (gpu_map_place(job->gpu, dst, &slot, &offset)) {
+    } else if (gpu_map_locate(job->gpu, dst, &slot, &offset)) {
         if (gpu_map_works(job->gpu->heap.map) &&
             atomic_load(&job->gpu->heap.map->windows[slot].tested))
-            gpu_map_settle(job->gpu->heap.map, slot);
+            gpu_map_flush(job->gpu->heap.map, slot);
     } else if ((own = own_mapping(job, dst, 1))) {
-        wc_settle(own);
+        wc_flush(own);
     } /* else a copy engine has done it, and it is complete */
     return WEFT_OK;
 }
@@ -370,13 +370,13 @@ WEFT_EXPORT weft_status weft_map_query(weft_job *job, int pe, weft_map_info *inf
     weft_map_info now = {.size = info->size};
     struct gpu_map *map = job->gpu->heap.map;
     int slot = job->gpu->slot_of[pe];
-    snprintf(now.by, sizeof now.by, "%s", wc_manner());
+    snprintf(now.by, sizeof now.by, "%s", wc_isa_name());
     snprintf(now.why, sizeof now.why, "%s", map ? map->why : "WEFT_MAP=none");
     if (gpu_map_works(map) && slot < 0) {
         snprintf(now.why, sizeof now.why, "PE %d is on another node", pe);
     } else if (gpu_map_works(map)) {
         now.works = gpu_map_at(map, slot, job->gpu->map_test_offset, 1) != NULL;
-        snprintf(now.way, sizeof now.way, "%s", gpu_map_way_text(map));
+        snprintf(now.way, sizeof now.way, "%s", gpu_map_backend_text(map));
         if (!now.works)
             snprintf(now.why, sizeof now.why, "%s", map->windows[slot].why);
         const struct gpu_map_limits *limits = gpu_map_limits(map);

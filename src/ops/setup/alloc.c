@@ -118,7 +118,7 @@ static weft_status alloc_gpu(const char *function, struct weft_job *job, size_t 
     weft_status status = job_gpu_open(job);
     if (status)
         return base_fail_context(status, "%s", function);
-    struct heap *books = job->gpu->books;
+    struct heap *books = job->gpu->allocator;
     weft_status taken = take(job, books, bytes, align, &offset);
     if (taken)
         base_fail_context(taken, "%s: GPU heap of %zu bytes (WEFT_GPU_HEAP_SIZE)", function,
@@ -209,7 +209,7 @@ static struct heap *books_of(struct weft_job *job, const void *address, weft_kin
     *kind = WEFT_GPU;
     *offset = (uintptr_t)address - gpu_heap_own(&job->gpu->heap)->base;
     size_t ours = job->gpu->system_offset + job->gpu->system_bytes;
-    return *offset >= ours && *offset < job->gpu->heap.size ? job->gpu->books : NULL;
+    return *offset >= ours && *offset < job->gpu->heap.size ? job->gpu->allocator : NULL;
 }
 
 struct block {

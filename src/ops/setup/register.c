@@ -172,7 +172,7 @@ WEFT_EXPORT weft_status weft_gpu_query(weft_job *job, weft_gpu_info *info)
     snprintf(filled.why, sizeof filled.why, "%s", gpu->device.why);
     snprintf(filled.kernels, sizeof filled.kernels, "%s", gpu->module.image);
     pthread_mutex_lock(&job->lock);
-    filled.heap_used = heap_get_stats(gpu->books).used;
+    filled.heap_used = heap_get_stats(gpu->allocator).used;
     pthread_mutex_unlock(&job->lock);
     *info = filled;
     return WEFT_OK;

@@ -73,12 +73,12 @@ static weft_status bring(const char *function, struct weft_job *job, const void 
 {
     struct gpu_heap *heap = &job->gpu->heap;
     weft_status status = address && bytes && (uintptr_t)address + bytes > (uintptr_t)address
-                             ? gpu_adopt_look(heap, address, bytes, own)
+                             ? gpu_inspect_memory(heap, address, bytes, own)
                              : base_fail(WEFT_ERR_ARGUMENT, "%zu bytes at %p", bytes, address);
     status = compare_registrations(
         function, job, status, (struct brought){0, BOX_OP_REGISTER, bytes, own->bytes, own->lead});
     if (status)
-        gpu_adopt_cancel(heap, own);
+        gpu_release_memory(heap, own);
     return status;
 }
 
@@ -96,15 +96,15 @@ WEFT_EXPORT weft_status weft_register_symmetric(weft_job *job, void *address, si
         return base_fail_context(status, "%s", name);
     struct gpu *gpu = job->gpu;
     struct gpu_own_memory own = {0};
-    struct gpu_adopted *adopted = NULL;
+    struct gpu_registered *adopted = NULL;
     status = boot_agree(job->boot, gpu_enter(&gpu->device));
     if (status)
         return status;
     status = bring(name, job, address, bytes, &own);
     if (!status) {
-        status = gpu_adopt(&gpu->heap, &own, &adopted);
+        status = gpu_register_memory(&gpu->heap, &own, &adopted);
         if (!status && (status = job_gpu_memory(job)) != WEFT_OK)
-            gpu_adopt_end(&gpu->heap, adopted);
+            gpu_unregister_memory(&gpu->heap, adopted);
         if (status)
             base_fail_context(status, "%s", name);
     }
@@ -125,7 +125,7 @@ WEFT_EXPORT weft_status weft_unregister_symmetric(weft_job *job, void *symmetric
     box_record(job->box, BOX_OP_UNREGISTER, -1, (uintptr_t)symmetric, 0);
     struct gpu *gpu = job->gpu;
     size_t offset = gpu ? (uintptr_t)symmetric - gpu_heap_own(&gpu->heap)->base : 0;
-    struct gpu_adopted *adopted = gpu ? gpu_adopt_find(&gpu->heap, offset) : NULL;
+    struct gpu_registered *adopted = gpu ? gpu_registered_find(&gpu->heap, offset) : NULL;
     if (!adopted)
         return base_fail(WEFT_ERR_ADDRESS, "%s: nothing is registered at %p", name, symmetric);
     status = weft_quiet(job->default_ctx);
@@ -137,7 +137,7 @@ WEFT_EXPORT weft_status weft_unregister_symmetric(weft_job *job, void *symmetric
         status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    gpu_adopt_end(&gpu->heap, adopted);
+    gpu_unregister_memory(&gpu->heap, adopted);
     status = job_gpu_memory(job);
     gpu_leave(&gpu->device);
     return status;

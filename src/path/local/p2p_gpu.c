@@ -28,7 +28,7 @@ weft_status p2p_gpu_open(const struct path_world *world, struct path_state **sta
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context's GPU state");
     (*state)->gpu = world->gpu;
     mapped_open(&(*state)->mapped, world);
-    (*state)->lane = atomic_fetch_add(&turn, 1) % GPU_LANES;
+    (*state)->lane = atomic_fetch_add(&turn, 1) % GPU_STREAMS;
     return WEFT_OK;
 }
 
