@@ -571,18 +571,16 @@ weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size
 
 typedef struct weft_path_info {
     size_t size; /* set by the caller: sizeof(weft_path_info) */
-    const char
-        /* "self", "p2p", "staged", "net", "gda", "none"; in tests also "weak" and "slow" */
-        *name;
+    /* "self", "p2p", "staged", "net", "gda", "none"; in tests also "weak" and "slow" */
+    const char *name;
     int load_store;      /* 1 when weft_ptr() gives an address */
     int proven;          /* 1 tested, 0 not tested yet, -1 every path between the two PEs failed */
     char reason[256];    /* why this path, and why no faster one */
     uint64_t operations; /* of this PE over this path to that PE's node, all contexts */
     uint64_t bytes;
-    weft_kind
-        /* set by the caller: kind of memory at that PE; WEFT_HOST where `size` does not include
-         * this field */
-        kind;
+    /* set by the caller: kind of memory at that PE; WEFT_HOST where `size` does not include
+     * this field */
+    weft_kind kind;
 } weft_path_info;
 
 /* Reports how this PE reaches the memory of kind info->kind at PE `pe`.
