@@ -33,10 +33,8 @@ typedef struct weft_simt_event weft_simt_event;
 
 #define WEFT_SIMT_COOPERATIVE 1u /* fail if the blocks of the grid cannot all be resident */
 
-#define WEFT_SIMT_MAX_THREADS 1024u /* threads of a block */
-#define WEFT_SIMT_MAX_SHARED                                                                       \
-    (227u * 1024) /* bytes of a block: dynamic and declared shared                                 \
-                     memory together */
+#define WEFT_SIMT_MAX_THREADS 1024u         /* threads of a block */
+#define WEFT_SIMT_MAX_SHARED  (227u * 1024) /* bytes of a block: dynamic and declared memory */
 
 typedef struct weft_simt_launch_attr {
     size_t size;                      /* sizeof(weft_simt_launch_attr): lets the structure grow */

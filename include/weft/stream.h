@@ -8,8 +8,8 @@
  * begins: call weft_alloc(WEFT_GPU) first.
  *
  * Arguments are those of the functions without _on_stream; the call checks them. A wait that times
- * out ends and records the failure in the GPU's fault record; the job's next call on the host
- * returns WEFT_ERR_TIMEOUT with the sentence.
+ * out ends and leaves a record in the black box (see `weft attach`). The job's next call on the
+ * host then returns WEFT_ERR_TIMEOUT with the sentence.
  * The program waits for its streams before weft_finalize(), which itself waits only for host
  * callbacks. After weft_finalize() it must not launch a graph that has such operations.
  * Errors, besides: WEFT_ERR_NO_PATH, WEFT_ERR_UNSUPPORTED (says what). */
