@@ -49,7 +49,7 @@ struct weft_dev_gda_queue {
     uint32_t reserved;
     const uint32_t *remote_keys; /* keys of the peer's chunks, at the NIC that the queue leads to */
     const uint32_t *local_keys;  /* keys of own chunks, at the NIC where the queue begins; both in
-                                    the byte  order of requests */
+                                    the byte order of requests */
     uint32_t reserved_too[4];
     uint64_t turns; /* blocks reserved << 32 | blocks published, each modulo 2^32 */
     uint64_t turns_line[7];
