@@ -38,7 +38,8 @@ enum {
     WEFT_DEV_GDA_BLOCK = 64,
     WEFT_DEV_GDA_SEGMENT = 16,
     WEFT_DEV_GDA_INLINE_AT = 36, /* offset of the data in an inline write */
-    WEFT_DEV_GDA_INLINE_ONE = WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT, /* data in one */
+    /* bytes of data in an inline write of one block */
+    WEFT_DEV_GDA_INLINE_ONE = WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT,
     WEFT_DEV_GDA_INLINE_BLOCKS = 5, /* blocks of the longest inline write: 284 bytes of data */
     WEFT_DEV_GDA_INLINE_MOST =
         WEFT_DEV_GDA_INLINE_BLOCKS * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT,
