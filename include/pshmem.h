@@ -46,8 +46,8 @@ extern "C" {
 
 #include <weft/shmem/extensions.h>
 
-/* Called before main. shmem_init() then leaves the inline functions without a job, so that they call
- * the library's symbols. */
+/* Called before main. shmem_init() then leaves the inline functions without a job, so that they
+ * call the library's symbols. */
 void weft_shmem_tool_is_here(void);
 static __attribute__((__constructor__)) void weft_shmem_announce_tool(void)
 {

@@ -41,8 +41,8 @@ int weft_nvshmem_team_number(weft_team *team);
 int weft_nvshmem_report(weft_status status, const char *function);
 void weft_nvshmem_require(weft_status status, const char *function);
 
-/* Returns 0 when `given` has only bits of `known`. Else prints a sentence that names the other bits.
- * what: "nvshmemx_init_attr: flags". */
+/* Returns 0 when `given` has only bits of `known`. Else prints a sentence that names the other
+ * bits. what: "nvshmemx_init_attr: flags". */
 int weft_nvshmem_check_bits(const char *what, unsigned long given, unsigned long known);
 
 /* Joins the job of the PEs of an MPI communicator (MPI_Comm *, NULL: all), with the MPI library
