@@ -210,8 +210,7 @@ static void handle_close(struct rendezvous_hub *hub, int i)
             hub, i,
             hub->rendezvous->secret
                 ? "it closed the connection after the hub's proof: its secret differs, or it is "
-                  "not "
-                  "of this job"
+                  "not of this job"
                 : "it closed the connection after the hub's proof: its WEFT_SECRET differs, or it "
                   "is not of this job");
     }

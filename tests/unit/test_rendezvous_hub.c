@@ -201,11 +201,9 @@ static void strangers_are_dropped_with_a_reason(void **state)
             "it closed the connection before it authenticated itself",
             "it does not speak Weft's protocol",
             "it closed the connection after the hub's proof: its WEFT_SECRET differs, or it is "
-            "not of "
-            "this job",
+            "not of this job",
             "it closed the connection after the hub's proof: its secret differs, or it is not of "
-            "this "
-            "job",
+            "this job",
             "it closed the connection before it authenticated itself",
         };
         struct caller *caller = add(2);
