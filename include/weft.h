@@ -227,7 +227,8 @@ weft_thread weft_query_thread(const weft_job *job);
 
 /* PEs as threads of one process: make a group of n, start n threads, and call weft_init() in each
  * with attr.group and attr.group_pe. For tests, and for tools that watch one process
- * (ThreadSanitizer). Destroy the group after every member has finalized. */
+ * (ThreadSanitizer). Destroy the group after every member has finalized.
+ * Errors of create: WEFT_ERR_ARGUMENT (null; n is not 1 ... 4096), _NO_MEMORY, _SYSTEM. */
 weft_status weft_group_create(int n, weft_group **group);
 void weft_group_destroy(weft_group *group);
 
@@ -423,7 +424,8 @@ weft_status weft_quiet(weft_ctx *ctx);
  * that compare true and *count their number (0 when every element is left out). The vector forms
  * compare ivars[i] with element i of `values`, an array of the type.
  * Tests do not wait. Where no variable compares true, *result is 0 (else 1), *index WEFT_NONE and
- * *count 0. */
+ * *count 0.
+ * Errors, besides the common ones: WEFT_ERR_TYPE, _OP, _ALIGNMENT (a variable). */
 weft_status weft_wait_until(weft_ctx *ctx, weft_type type, const void *ivar, weft_cmp cmp,
                             uint64_t value);
 weft_status weft_wait_until_all(weft_ctx *ctx, weft_type type, const void *ivars, size_t n,
@@ -472,16 +474,19 @@ int weft_team_n_pes(const weft_team *team);
 int weft_team_translate(const weft_team *from, int pe, const weft_team *to);
 
 /* Makes a team of `n` PEs of `parent`: start, start+stride, ... Collective over parent. Each member
- * gets the new team in *team; each other PE gets NULL. stride may be negative or, with n = 1,
- * zero. */
+ * gets the new team in *team; each other PE gets NULL. stride may be negative or, with n = 1, zero.
+ * Errors: WEFT_ERR_ARGUMENT (null; a PE is not in parent), _NO_MEMORY (all team numbers are in
+ * use), _MISMATCH (with WEFT_CHECK=1: the PEs pass different arguments), _FINALIZED. */
 weft_status weft_team_split_strided(weft_team *parent, int start, int stride, int n,
                                     weft_team **team);
 
 /* Lays the parent's PEs out in rows of `xrange` PEs and makes two teams: this PE's row (*xteam) and
- * column (*yteam). Collective over parent. */
+ * column (*yteam). Collective over parent.
+ * Errors: as weft_team_split_strided(). */
 weft_status weft_team_split_2d(weft_team *parent, int xrange, weft_team **xteam, weft_team **yteam);
 
-/* Ends a team that a split made, and the contexts on it. Collective over the team. */
+/* Ends a team that a split made, and the contexts on it. Collective over the team. NULL is allowed.
+ * Errors: WEFT_ERR_ARGUMENT (the world or the node), _FINALIZED. */
 weft_status weft_team_destroy(weft_team *team);
 
 /* -------------------------------------------------------------------------------- collectives */
@@ -491,6 +496,8 @@ weft_status weft_team_destroy(weft_team *team);
  * when the first member calls. Sizes are in bytes per PE (per pair of PEs for alltoall). On return
  * the caller's destination is complete and its source may be reused. broadcast copies to the root's
  * own destination too.
+ * Errors, besides the common ones: WEFT_ERR_PE (root), _TYPE, _OP, _ALIGNMENT, _MISMATCH (with
+ * WEFT_CHECK=1: the members' calls differ).
  * Source: OpenSHMEM 1.5, section 9.9. */
 
 /* Returns when all members have called it and all operations that members issued before, on the
