@@ -13,9 +13,9 @@
  *   - Each load is one round trip over PCIe: read with weft_copy_from(), which reads whole cache
  *     lines at once.
  *   - Loads by the CPU are not ordered after a stream. Copies and kernels that write the memory
- *   must
- *     be complete. A cudaMemcpy of up to 64 KiB from pageable memory returns before it is complete:
- *     synchronize with its stream first. The same holds for weft_get() and other host functions.
+ *     must be complete. A cudaMemcpy of up to 64 KiB from pageable memory returns before it is
+ *     complete: synchronize with its stream first. The same holds for weft_get() and other host
+ *     functions.
  *   - Atomic operations of the CPU on it are not atomic with those of the GPU. Aligned stores and
  *     loads of 1, 2, 4 and 8 bytes are single accesses.
  * A child of fork() does not have the mappings. Any thread may call all functions. */
@@ -38,11 +38,9 @@ extern "C" {
  *   - of the host, which is its own mapping;
  *   - of cuMemCreate() with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
  *   - of cudaMalloc(), where Weft maps through the driver's resource interface and knows the form
- *   of
- *     the driver's handles (Weft tests this). cudaMallocAsync() and cudaMallocManaged() memory has
- *     no
- *     such handle. The handle is the one that cudaIpcGetMemHandle() gives: another process that
- *     learns it can open that memory, too.
+ *     of the driver's handles (Weft tests this). cudaMallocAsync() and cudaMallocManaged() memory
+ *     has no such handle. The handle is the one that cudaIpcGetMemHandle() gives: another process
+ *     that learns it can open that memory, too.
  *
  * Cost: 64 MiB of symmetric memory take about 0.2 ms the first time and nothing after that. 64 MiB
  * of registered memory take 1.5 ms the first time, most of it in the driver, to export the memory

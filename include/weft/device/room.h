@@ -14,15 +14,11 @@
  *     threads of that member had ended round r - 2. The same holds where round r - 1 was to this
  *     member.
  *   Rounds r - 1 and r - 2 were each to one root: only the root of r - 2 has read anything of r -
- *   2.
- *     It sets a flag at the others when all its threads have ended that round, and this member
- *     waits
- *     for the flag. By then the root had packets from all members, sent when their senders had
- *     ended
- *     round r - 3: so no PE reads an older packet of this set.
+ *     2. It sets a flag at the others when all its threads have ended that round, and this member
+ *     waits for the flag. By then the root had packets from all members, sent when their senders
+ *     had ended round r - 3: so no PE reads an older packet of this set.
  *   Round r - 1 was to one root, r - 2 to all: the flag of the root of r - 1 says that it has
- *   packets
- *     of r - 1 from all, so that all have ended r - 2. This member waits for that flag.
+ *     packets of r - 1 from all, so that all have ended r - 2. This member waits for that flag.
  *
  * A root is therefore at most two rounds late, and a member that repeatedly sends to one root waits
  * for a flag that was set a round ago. At the end of a round to one root, weft_dev_rooted_end()
