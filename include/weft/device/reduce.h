@@ -32,7 +32,7 @@
  * int weft_{thread,warp,block}_reduce_weighted(...), _reducescatter_weighted(...),
  *                                              _reduce_to_weighted(...)
  *     The same with each member's own factor for its elements, as weft_reduce_weighted(). A small
- *     reduction takes one one-way latency of the link, as without a factor; before a large one the
+ *     reduction takes the latency of the link once, as without a factor; before a large one the
  *     members exchange their factors.
  * Types are those of the host API except WEFT_LONG_DOUBLE; WEFT_DEV_HALF, _BFLOAT16, _FP8_E4M3 and
  * _FP8_E5M2 are WEFT_HALF and so on. Elements are combined in the order of the team, those of 16

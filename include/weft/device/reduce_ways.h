@@ -264,7 +264,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices_plain(struct weft_dev_reduction 
  * One-shot: each member stores its source (for reducescatter, the receiver's part of it) into its
  * slot of the staging buffer at every other member, or at the root alone. A receiver combines the
  * contents of its own slots. A packet carries its sequence number, so there is neither fence nor
- * sync: the latency is one one-way trip over the link, for which only receivers wait. Each member
+ * sync: the latency is one trip over the link, for which only receivers wait. Each member
  * sends 2 x (n - 1) x bytes, to a root 2 x bytes, and 16 bytes more to each receiver in a weighted
  * sum. See room.h for the slots. */
 

@@ -94,7 +94,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_request_fault(const struct weft_dev_request *r
 
 /* Refuses the operation: writes a record, and the job fails. Without a path, `expected` in the
  * record is the number of the peer's path, and `seen` says whether there is a direct address, so
- * that only atomics have no path. With other errors `expected` is the size. */
+ * that only atomics have no path. With other errors `expected` is the size in bytes. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_request_refuse(const struct weft_dev_request *r, int status,
                                                       const void *at)
 {

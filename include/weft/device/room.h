@@ -4,11 +4,11 @@
  * mode uses to compare calls. Knows nothing else of the contents of packets; reduce.h sends its
  * elements in them.
  *
- * A packet carries its sequence number, so there is neither fence nor sync: one one-way latency of
- * the link. The staging buffer has two sets of slots, used in turn. A member that sends in round r
- * must know that no PE still reads the contents of this set, which are of round r - 2 or earlier.
- * In most rounds all members send to all; in some (reduce_to) all send to one, the root, and no
- * other member waits.
+ * A packet carries its sequence number, so there is neither fence nor sync: it takes the latency of
+ * the link once. The staging buffer has two sets of slots, used in turn. A member that sends in
+ * round r must know that no PE still reads the contents of this set, which are of round r - 2 or
+ * earlier. In most rounds all members send to all; in some (reduce_to) all send to one, the root,
+ * and no other member waits.
  *
  *   Round r - 1 was to all: this member has a packet of it from every other member, sent when all
  *     threads of that member had ended round r - 2. The same holds where round r - 1 was to this
