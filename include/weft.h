@@ -596,7 +596,7 @@ weft_status weft_path_query(weft_job *job, int pe, weft_path_info *info);
 
 /* Tests every path of the job. Both PEs of each pair exchange data patterns, flags and atomics
  * within the wait limit, and compare them. When a path fails, both PEs drop it and use the next
- * one. Collective; no other operation may be under way.
+ * one. Collective; no other operation may be in progress.
  * Errors: WEFT_ERR_NO_PATH (a pair has no path left, which ends the job). */
 weft_status weft_prove(weft_job *job);
 

@@ -52,7 +52,7 @@ struct rendezvous_hub {
 
 /* Only the first few peers dropped for each reason are logged: many of one kind neither fill the
  * log nor displace those of another kind. */
-static bool is_reason_logged(struct rendezvous_hub *hub, const char *why)
+static bool should_log_reason(struct rendezvous_hub *hub, const char *why)
 {
     for (int i = 0; i < MOST_REASONS; i++) {
         if (!hub->reasons[i].why)
@@ -67,7 +67,7 @@ static void log_dropped_peer(struct rendezvous_hub *hub, int fd, const char *why
 {
     char peer[96];
     hub->dropped++;
-    if (!is_reason_logged(hub, why))
+    if (!should_log_reason(hub, why))
         return;
     hub->logged++;
     handshake_describe_peer(fd, peer, sizeof peer);

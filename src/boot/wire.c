@@ -322,9 +322,8 @@ weft_status wire_read(struct wire *wire)
                                  .msg_control = &control,
                                  .msg_controllen = sizeof control.bytes};
         ssize_t n = recvmsg(wire->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        if (n < 0 &&
-            errno ==
-                ECONNRESET) /* told once; what had arrived before the reset can be read after it */
+        /* The kernel reports a reset once; data from before it can still be read afterwards. */
+        if (n < 0 && errno == ECONNRESET)
             n = recvmsg(wire->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return WEFT_OK;
