@@ -79,8 +79,7 @@ static void describe_loss(const struct member *member, int other, int here, int 
                  gone, where.text, pe, us.text);
 }
 
-/* ------------------------------------------------------------------- events of this PE's own
- * hub */
+/* ------------------------------------------------------------------ events of this PE's own hub */
 
 static void on_joined(void *owner, int other, pid_t sender)
 {
