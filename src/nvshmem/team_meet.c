@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-struct entry {
+struct team_entry {
     /* 0: no entry. Stored last, with release; pairs with the fence in read_entries(). */
     _Atomic uint64_t id;
     int32_t n, index;
@@ -23,7 +23,7 @@ struct entry {
 
 enum { REFUSED = 0 }; /* value of n in a refused entry */
 
-static struct entry *own; /* symmetric */
+static struct team_entry *own; /* symmetric */
 
 weft_status team_meet_start(weft_job *job)
 {
@@ -76,7 +76,7 @@ struct meeting {
     uint64_t common[TEAM_SLOT_WORDS];
 };
 
-static weft_status add_member(struct meeting *m, int pe, const struct entry *entry)
+static weft_status add_member(struct meeting *m, int pe, const struct team_entry *entry)
 {
     if (entry->n == REFUSED)
         return base_fail(WEFT_ERR_MISMATCH, "PE %d has given up making the team", pe);
@@ -100,7 +100,7 @@ static weft_status read_entries(struct weft_job *job, struct meeting *m)
     weft_status status = WEFT_OK;
     for (int pe = 0; pe < job->npes && !status; pe++) {
         uint64_t id = 0;
-        struct entry entry;
+        struct team_entry entry;
         status = weft_g64(job->default_ctx, &own->id, &id, pe);
         if (status || id != m->id)
             continue;

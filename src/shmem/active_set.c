@@ -26,7 +26,7 @@ enum {
 };
 _Static_assert(WORDS <= SHMEM_SYNC_SIZE, "pSync has room for all words");
 
-struct set {
+struct active_set {
     const char *routine;
     int start, stride, size;
     int me; /* index of this PE in the set */
@@ -40,7 +40,8 @@ struct set {
             weft_shmem_fail(set->routine, status_);                                                \
     } while (0)
 
-static struct set find_set(const char *routine, int start, int log_stride, int size, long *sync)
+static struct active_set find_set(const char *routine, int start, int log_stride, int size,
+                                  long *sync)
 {
     if (!shmem_own.job)
         weft_shmem_fail(routine, WEFT_ERR_FINALIZED);
@@ -58,33 +59,33 @@ static struct set find_set(const char *routine, int start, int log_stride, int s
                   shmem_own.my_pe, start, log_stride, size);
         weft_shmem_fail(routine, WEFT_ERR_NOT_MEMBER);
     }
-    return (struct set){.routine = routine,
-                        .start = start,
-                        .stride = (int)stride,
-                        .size = size,
-                        .me = (int)(from_start / stride),
-                        .sync = (uint64_t *)sync};
+    return (struct active_set){.routine = routine,
+                               .start = start,
+                               .stride = (int)stride,
+                               .size = size,
+                               .me = (int)(from_start / stride),
+                               .sync = (uint64_t *)sync};
 }
 
 /* The world team when the set has all PEs, else NULL. */
-static weft_team *find_world_team(const struct set *set)
+static weft_team *find_world_team(const struct active_set *set)
 {
     return set->size == shmem_own.n_pes ? weft_team_world(shmem_own.job) : NULL;
 }
 
-static int find_pe(const struct set *set, int ordinal)
+static int find_pe(const struct active_set *set, int ordinal)
 {
     return set->start + ordinal * set->stride;
 }
 
 /* ------------------------------------------------------------------------------- semaphores */
 
-static void add_to_word(const struct set *set, int word, int ordinal)
+static void add_to_word(const struct active_set *set, int word, int ordinal)
 {
     CHECK(weft_signal(shmem_own.ctx, set->sync + word, 1, WEFT_SIGNAL_ADD, find_pe(set, ordinal)));
 }
 
-static void take_from_word(const struct set *set, int word, uint64_t count)
+static void take_from_word(const struct active_set *set, int word, uint64_t count)
 {
     CHECK(weft_signal_wait(shmem_own.ctx, set->sync + word, WEFT_GE, count, NULL));
     /* A fetching atomic is complete when it returns. */
@@ -97,7 +98,7 @@ static void take_from_word(const struct set *set, int word, uint64_t count)
  * IJPP 17(1), 1988). In round r one PE adds to each word and one takes from it. The fence orders
  * this PE's puts before its signals only at the PEs that it signals itself. A caller whose data
  * other PEs must see calls quiet before. */
-static void sync_rounds(const struct set *set, int first_word)
+static void sync_rounds(const struct active_set *set, int first_word)
 {
     CHECK(weft_fence(shmem_own.ctx));
     for (int round = 0, distance = 1; distance < set->size; round++, distance *= 2) {
@@ -112,7 +113,7 @@ static void sync_rounds(const struct set *set, int first_word)
 }
 
 /* Completes all puts of the members, and waits until all members have called it. */
-static void complete_set(const struct set *set)
+static void complete_set(const struct active_set *set)
 {
     CHECK(weft_quiet(shmem_own.ctx));
     sync_rounds(set, EXIT_ROUNDS);
@@ -120,7 +121,8 @@ static void complete_set(const struct set *set)
 
 SHMEM_ROUTINE(void, shmem_sync, (WEFT_SHMEM_ACTIVE_SET, long *pSync))
 {
-    struct set own = find_set("shmem_sync", PE_start, logPE_stride, PE_size, pSync), *set = &own;
+    struct active_set own = find_set("shmem_sync", PE_start, logPE_stride, PE_size, pSync),
+                      *set = &own;
     weft_team *world = find_world_team(set);
     if (world)
         CHECK(weft_sync(world));
@@ -130,7 +132,8 @@ SHMEM_ROUTINE(void, shmem_sync, (WEFT_SHMEM_ACTIVE_SET, long *pSync))
 
 SHMEM_ROUTINE(void, shmem_barrier, (WEFT_SHMEM_ACTIVE_SET, long *pSync))
 {
-    struct set own = find_set("shmem_barrier", PE_start, logPE_stride, PE_size, pSync), *set = &own;
+    struct active_set own = find_set("shmem_barrier", PE_start, logPE_stride, PE_size, pSync),
+                      *set = &own;
     weft_team *world = find_world_team(set);
     if (world)
         CHECK(weft_barrier(world));
@@ -141,7 +144,8 @@ SHMEM_ROUTINE(void, shmem_barrier, (WEFT_SHMEM_ACTIVE_SET, long *pSync))
 /* -------------------------------------------------------------------------------- broadcast */
 
 /* Binomial tree over indices counted from the root. The root's own destination is not written. */
-static void broadcast(const struct set *set, void *dest, const void *source, size_t bytes, int root)
+static void broadcast(const struct active_set *set, void *dest, const void *source, size_t bytes,
+                      int root)
 {
     if (root < 0 || root >= set->size) {
         base_fail(WEFT_ERR_PE, "PE_root %d is not in 0 ... %d", root, set->size - 1);
@@ -169,14 +173,14 @@ static void broadcast(const struct set *set, void *dest, const void *source, siz
 
 /* --------------------------------------------------------------------------- collect, alltoall */
 
-static void put_block(const struct set *set, void *dest, const void *source, size_t bytes,
+static void put_block(const struct active_set *set, void *dest, const void *source, size_t bytes,
                       int ordinal)
 {
     CHECK(weft_put_signal(shmem_own.ctx, dest, source, bytes, set->sync + ARRIVED, 1,
                           WEFT_SIGNAL_ADD, find_pe(set, ordinal)));
 }
 
-static void put_to_all(const struct set *set, char *dest, const void *source, size_t bytes)
+static void put_to_all(const struct active_set *set, char *dest, const void *source, size_t bytes)
 {
     for (int k = 0; k < set->size; k++)
         put_block(set, dest, source, bytes, (set->me + k) % set->size);
@@ -184,7 +188,7 @@ static void put_to_all(const struct set *set, char *dest, const void *source, si
     sync_rounds(set, EXIT_ROUNDS);
 }
 
-static void fcollect(const struct set *set, void *dest, const void *source, size_t bytes)
+static void fcollect(const struct active_set *set, void *dest, const void *source, size_t bytes)
 {
     weft_team *world = find_world_team(set);
     if (world)
@@ -196,7 +200,7 @@ static void fcollect(const struct set *set, void *dest, const void *source, size
 /* Sum of the bytes of all earlier members. In round r a member receives from the member 2^r before
  * it the sum of that member and of the 2^r - 1 members before. The word carries the sum + 1; 0
  * means "not yet". */
-static uint64_t bytes_before(const struct set *set, uint64_t bytes)
+static uint64_t bytes_before(const struct active_set *set, uint64_t bytes)
 {
     uint64_t before = 0;
     for (int round = 0, distance = 1; distance < set->size; round++, distance *= 2) {
@@ -215,7 +219,7 @@ static uint64_t bytes_before(const struct set *set, uint64_t bytes)
     return before;
 }
 
-static void collect(const struct set *set, void *dest, const void *source, size_t bytes)
+static void collect(const struct active_set *set, void *dest, const void *source, size_t bytes)
 {
     weft_team *world = find_world_team(set);
     if (world)
@@ -224,7 +228,7 @@ static void collect(const struct set *set, void *dest, const void *source, size_
         put_to_all(set, (char *)dest + bytes_before(set, bytes), source, bytes);
 }
 
-static void alltoall(const struct set *set, void *dest, const void *source, size_t bytes)
+static void alltoall(const struct active_set *set, void *dest, const void *source, size_t bytes)
 {
     weft_team *world = find_world_team(set);
     if (world) {
@@ -240,7 +244,7 @@ static void alltoall(const struct set *set, void *dest, const void *source, size
     sync_rounds(set, EXIT_ROUNDS);
 }
 
-static void alltoalls(const struct set *set, void *dest, const void *source, ptrdiff_t dst,
+static void alltoalls(const struct active_set *set, void *dest, const void *source, ptrdiff_t dst,
                       ptrdiff_t sst, size_t element, size_t nelems)
 {
     weft_team *world = find_world_team(set);
@@ -264,7 +268,7 @@ static void alltoalls(const struct set *set, void *dest, const void *source, ptr
                   (void *dest, const void *source, size_t nelems, int PE_root,                     \
                    WEFT_SHMEM_ACTIVE_SET, long *pSync))                                            \
     {                                                                                              \
-        struct set set =                                                                           \
+        struct active_set set =                                                                    \
             find_set("shmem_broadcast" #bits, PE_start, logPE_stride, PE_size, pSync);             \
         broadcast(&set, dest, source, nelems *(bits / 8), PE_root);                                \
     }                                                                                              \
@@ -272,28 +276,31 @@ static void alltoalls(const struct set *set, void *dest, const void *source, ptr
         void, shmem_collect##bits,                                                                 \
         (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long *pSync))       \
     {                                                                                              \
-        struct set set = find_set("shmem_collect" #bits, PE_start, logPE_stride, PE_size, pSync);  \
+        struct active_set set =                                                                    \
+            find_set("shmem_collect" #bits, PE_start, logPE_stride, PE_size, pSync);               \
         collect(&set, dest, source, nelems *(bits / 8));                                           \
     }                                                                                              \
     SHMEM_ROUTINE(                                                                                 \
         void, shmem_fcollect##bits,                                                                \
         (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long *pSync))       \
     {                                                                                              \
-        struct set set = find_set("shmem_fcollect" #bits, PE_start, logPE_stride, PE_size, pSync); \
+        struct active_set set =                                                                    \
+            find_set("shmem_fcollect" #bits, PE_start, logPE_stride, PE_size, pSync);              \
         fcollect(&set, dest, source, nelems *(bits / 8));                                          \
     }                                                                                              \
     SHMEM_ROUTINE(                                                                                 \
         void, shmem_alltoall##bits,                                                                \
         (void *dest, const void *source, size_t nelems, WEFT_SHMEM_ACTIVE_SET, long *pSync))       \
     {                                                                                              \
-        struct set set = find_set("shmem_alltoall" #bits, PE_start, logPE_stride, PE_size, pSync); \
+        struct active_set set =                                                                    \
+            find_set("shmem_alltoall" #bits, PE_start, logPE_stride, PE_size, pSync);              \
         alltoall(&set, dest, source, nelems *(bits / 8));                                          \
     }                                                                                              \
     SHMEM_ROUTINE(void, shmem_alltoalls##bits,                                                     \
                   (void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems,    \
                    WEFT_SHMEM_ACTIVE_SET, long *pSync))                                            \
     {                                                                                              \
-        struct set set =                                                                           \
+        struct active_set set =                                                                    \
             find_set("shmem_alltoalls" #bits, PE_start, logPE_stride, PE_size, pSync);             \
         alltoalls(&set, dest, source, dst, sst, bits / 8, nelems);                                 \
     }
@@ -302,7 +309,7 @@ SIZED(64)
 
 /* ------------------------------------------------------------------------------- reductions */
 
-struct reduction {
+struct set_reduction {
     char *dest;
     const char *source;
     size_t element;
@@ -311,8 +318,8 @@ struct reduction {
 
 /* Combines bytes [at, at + bytes) of all sources, in the order of the set, and puts the result at
  * all. */
-static void reduce_tile(const struct set *set, const struct reduction *reduction, size_t at,
-                        size_t bytes)
+static void reduce_tile(const struct active_set *set, const struct set_reduction *reduction,
+                        size_t at, size_t bytes)
 {
     _Alignas(64) char acc[TILE_BYTES], next[TILE_BYTES];
     CHECK(weft_get(shmem_own.ctx, acc, reduction->source + at, bytes, find_pe(set, 0)));
@@ -328,8 +335,8 @@ static void reduce_tile(const struct set *set, const struct reduction *reduction
 /* Each member owns a part of the vector. It alone reads that part of all sources and then writes it
  * to all destinations. Source and destination may therefore be the same array, all members get the
  * same bits, and pWrk is not needed. */
-static void reduce(const struct set *set, void *dest, const void *source, int count, weft_type type,
-                   weft_op op)
+static void reduce(const struct active_set *set, void *dest, const void *source, int count,
+                   weft_type type, weft_op op)
 {
     weft_team *world = find_world_team(set);
     size_t n = count > 0 ? (size_t)count : 0;
@@ -337,7 +344,7 @@ static void reduce(const struct set *set, void *dest, const void *source, int co
         CHECK(weft_reduce(world, dest, source, n, type, op));
         return;
     }
-    struct reduction reduction = {.dest = dest, .source = source};
+    struct set_reduction reduction = {.dest = dest, .source = source};
     reduction.combine = reduce_function_of(type, op, &reduction.element);
     size_t share = (n + (size_t)set->size - 1) / (size_t)set->size;
     size_t first = share * (size_t)set->me < n ? share * (size_t)set->me : n;
@@ -363,7 +370,7 @@ static void reduce(const struct set *set, void *dest, const void *source, int co
                   (TYPE * dest, const TYPE *source, int nreduce, WEFT_SHMEM_ACTIVE_SET,            \
                    TYPE *pWrk, long *pSync))                                                       \
     {                                                                                              \
-        struct set set =                                                                           \
+        struct active_set set =                                                                    \
             find_set("shmem_" #NAME "_" #op "_to_all", PE_start, logPE_stride, PE_size, pSync);    \
         reduce(&set, dest, source, nreduce, code, REDUCE_##op);                                    \
     }
