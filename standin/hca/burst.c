@@ -95,23 +95,23 @@ static bool read_write(const struct qp *qp, struct write *w)
            !gpu_memory_holds(w->memory);
 }
 
-static void enter_burst(struct qp *qp, const struct wqe *w, uint32_t psn, uint32_t packets)
+static void add_burst_request(struct qp *qp, const struct wqe *w, uint32_t psn, uint32_t packets)
 {
-    qp->flights[qp->flight_tail++ & qp->flight_mask] =
-        (struct flight){.first_psn = psn,
-                        .last_psn = psn_add(psn, packets - 1),
-                        .index = qp->taken,
-                        .opcode = w->opcode,
-                        .blocks = w->blocks,
-                        .complete = w->complete,
-                        .solicited = w->solicited};
+    qp->outstanding[qp->outstanding_tail++ & qp->outstanding_mask] =
+        (struct outstanding){.first_psn = psn,
+                             .last_psn = psn_add(psn, packets - 1),
+                             .index = qp->taken,
+                             .opcode = w->opcode,
+                             .blocks = w->blocks,
+                             .complete = w->complete,
+                             .solicited = w->solicited};
     qp->taken = (uint16_t)(qp->taken + w->blocks);
 }
 
-static bool applies(const struct qp *qp)
+static bool burst_allowed(const struct qp *qp)
 {
     const struct config *c = qp->device->config;
-    return qp->type == QP_RC && qp->link && !qp->link->roce && !qp->busy && !qp->resume &&
+    return qp->type == QP_RC && qp->link && !qp->link->roce && !qp->busy && !qp->resume_packets &&
            !qp->fault.syndrome && c->mode != MODE_ADVERSARIAL && !c->fail_at;
 }
 
@@ -152,7 +152,7 @@ static void add_shorts(struct qp *qp, struct burst *b)
 {
     const uint16_t from = qp->taken, producer = qp->producer;
     const uint32_t first_psn = psn_add(qp->psn, b->writes);
-    struct flight flight = {.opcode = WQE_WRITE, .blocks = 1};
+    struct outstanding flight = {.opcode = WQE_WRITE, .blocks = 1};
     uint64_t sum = 0;
     uint32_t used = b->used, n = 0;
     for (; (uint16_t)(from + n) != producer && used + HEAD_BYTES + SHORT_ROOM <= BURST_BYTES; n++) {
@@ -173,10 +173,10 @@ static void add_shorts(struct qp *qp, struct burst *b)
         flight.index = index;
         flight.complete = flags >> 2 & 3;
         flight.solicited = flight.complete == 3;
-        qp->flights[(qp->flight_tail + n) & qp->flight_mask] = flight;
+        qp->outstanding[(qp->outstanding_tail + n) & qp->outstanding_mask] = flight;
     }
     qp->count_bytes += sum;
-    qp->flight_tail += n;
+    qp->outstanding_tail += n;
     qp->taken = (uint16_t)(from + n);
     b->used = used;
     b->writes += n;
@@ -192,7 +192,7 @@ static bool add_other(struct qp *qp, struct burst *b)
     uint32_t psn = psn_add(qp->psn, b->writes), room = HEAD_BYTES + padded(w.head.bytes);
     uint8_t *to = b->to + b->used;
     if (w.wqe.opcode == WQE_NOP) {
-        enter_burst(qp, &w.wqe, psn, 0);
+        add_burst_request(qp, &w.wqe, psn, 0);
         b->local = true;
         b->requests++;
         return true;
@@ -205,14 +205,14 @@ static bool add_other(struct qp *qp, struct burst *b)
     else
         memcpy(to + HEAD_BYTES, (const void *)(uintptr_t)w.memory, w.head.bytes);
     b->used += room;
-    enter_burst(qp, &w.wqe, psn, 1);
+    add_burst_request(qp, &w.wqe, psn, 1);
     qp->count_bytes += w.head.bytes;
     b->writes++;
     b->requests++;
     return true;
 }
 
-static void give_packet(struct qp *qp, struct packet *p, const struct burst *b)
+static void commit_burst(struct qp *qp, struct packet *p, const struct burst *b)
 {
     *p = (struct packet){.bytes = b->used,
                          .kind = PACKET_WRITES,
@@ -223,10 +223,10 @@ static void give_packet(struct qp *qp, struct packet *p, const struct burst *b)
                          .length = b->writes};
     ring_commit(&qp->link->requests, p);
     qp->link->unpublished = true;
-    qp->link_mark = qp->link->requests.own;
+    qp->link_position = qp->link->requests.own;
     qp->psn = psn_add(qp->psn, b->writes);
-    if (psn_before(qp->psn_most, qp->psn))
-        qp->psn_most = qp->psn;
+    if (psn_before(qp->psn_limit, qp->psn))
+        qp->psn_limit = qp->psn;
 }
 
 /* burst_send: takes requests as long as they are plain short writes; returns how many. */
@@ -234,7 +234,7 @@ unsigned burst_send(struct qp *qp)
 {
     struct burst b = {0};
     struct packet *p;
-    if (!applies(qp) || qp->taken == qp->producer ||
+    if (!burst_allowed(qp) || qp->taken == qp->producer ||
         !(p = ring_reserve(&qp->link->requests, BURST_BYTES)))
         return 0;
     b.to = (uint8_t *)(p + 1);
@@ -244,7 +244,7 @@ unsigned burst_send(struct qp *qp)
     qp->count_requests += b.requests;
     qp->device->count_requests += b.requests;
     if (b.writes)
-        give_packet(qp, p, &b);
+        commit_burst(qp, p, &b);
     if (b.local)
         send_retire(qp);
     return b.requests;

@@ -19,7 +19,7 @@
 
 enum { CM_PRIVATE_BYTES = 196, CM_MAGIC = 0x57434d31 };
 
-enum cm_kind { CM_REQUEST = 1, CM_REPLY, CM_READY, CM_REFUSAL, CM_END, CM_END_REPLY };
+enum cm_kind { CM_REQ = 1, CM_REP, CM_RTU, CM_REJ, CM_DREQ, CM_DREP };
 
 /* What goes over the socket: all of it each time, big-endian. */
 struct cm_message {
@@ -35,15 +35,15 @@ struct cm_message {
 enum cm_state {
     CM_IDLE,
     CM_LISTENING,
-    CM_REACHING,  /* the socket connects */
-    CM_ASKING,    /* the request has gone */
-    CM_ANSWERED,  /* the reply came, and the program connects its queue pair itself */
-    CM_INCOMING,  /* a socket that was accepted; its request has not come whole */
-    CM_ASKED,     /* the program has been told of the request */
-    CM_ACCEPTING, /* the reply has gone */
+    CM_CONNECTING,   /* the socket connects */
+    CM_REQ_SENT,     /* the request has gone */
+    CM_REP_RECEIVED, /* the reply came, and the program connects its queue pair itself */
+    CM_REQ_EXPECTED, /* a socket that was accepted; its request has not come whole */
+    CM_REQ_REPORTED, /* the program has been told of the request */
+    CM_REP_SENT,     /* the reply has gone */
     CM_CONNECTED,
-    CM_ENDING, /* this end has said so */
-    CM_OVER,   /* the program has been told that it is */
+    CM_DREQ_SENT,    /* this end has said so */
+    CM_DISCONNECTED, /* the program has been told that it is */
 };
 
 struct cm_event {
@@ -88,35 +88,35 @@ static inline struct cm_channel *cm_channel_of(const struct cm_id *c)
     return HOLDER(c->id.channel, struct cm_channel, channel);
 }
 
-/* What follows: lock held, but for cm_now(). */
+/* What follows: lock held, but for cm_wait_for_event(). */
 
 /* An identifier more, in no state; NULL with errno. */
 struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps);
 struct cm_id *cm_id_find(uint64_t number);
 /* Takes the identifier out of everything, with the events that nobody has got, and frees it. */
-void cm_id_drop(struct cm_id *c);
+void cm_id_destroy(struct cm_id *c);
 
 /* Frees it, with its descriptors. */
-void cm_channel_end(struct cm_channel *channel);
+void cm_channel_destroy(struct cm_channel *channel);
 
 /* The device that has the identifier's source address becomes its device. -1 with errno. */
-int cm_attach(struct cm_id *c);
+int cm_find_device(struct cm_id *c);
 
 /* Watches the identifier's socket for these events of epoll; 0: no longer. */
 void cm_watch(struct cm_id *c, uint32_t events);
 
 /* Tells the program. `said`: the peer's message that goes with it, NULL: none. */
-void cm_tell(struct cm_id *c, enum rdma_cm_event_type what, int status,
-             const struct cm_message *said);
+void cm_post_event(struct cm_id *c, enum rdma_cm_event_type what, int status,
+                   const struct cm_message *said);
 /* Events on their way to the program that are of this identifier go to that channel, NULL: nowhere.
  * How many. */
-unsigned cm_events_move(struct cm_id *c, struct cm_channel *to);
+unsigned cm_move_events(struct cm_id *c, struct cm_channel *to);
 
 /* Something came by the identifier's socket. */
-void cm_come(struct cm_id *c);
+void cm_handle_socket(struct cm_id *c);
 
 /* For identifiers without a channel of the program's: waits for the event that ends the call just
  * made, whose result was `result`. Without the lock. */
-int cm_now(struct cm_id *c, int result);
+int cm_wait_for_event(struct cm_id *c, int result);
 
 #endif

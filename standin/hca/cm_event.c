@@ -45,11 +45,11 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
         pthread_mutex_unlock(&cm_lock);
         return &channel->channel;
     }
-    cm_channel_end(channel);
+    cm_channel_destroy(channel);
     return NULL;
 }
 
-void cm_channel_end(struct cm_channel *channel)
+void cm_channel_destroy(struct cm_channel *channel)
 {
     struct cm_channel **place = place_of(channel);
     int e = errno;
@@ -66,7 +66,7 @@ void cm_channel_end(struct cm_channel *channel)
 PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *public)
 {
     pthread_mutex_lock(&cm_lock);
-    cm_channel_end(HOLDER(public, struct cm_channel, channel));
+    cm_channel_destroy(HOLDER(public, struct cm_channel, channel));
     pthread_mutex_unlock(&cm_lock);
 }
 
@@ -91,8 +91,8 @@ static struct cm_event *take(struct cm_channel *channel, struct cm_event **place
     return event;
 }
 
-void cm_tell(struct cm_id *c, enum rdma_cm_event_type what, int status,
-             const struct cm_message *said)
+void cm_post_event(struct cm_id *c, enum rdma_cm_event_type what, int status,
+                   const struct cm_message *said)
 {
     struct cm_event *event = calloc(1, sizeof *event);
     if (!event)
@@ -118,7 +118,7 @@ void cm_tell(struct cm_id *c, enum rdma_cm_event_type what, int status,
     put_event(cm_channel_of(c), event);
 }
 
-unsigned cm_events_move(struct cm_id *c, struct cm_channel *to)
+unsigned cm_move_events(struct cm_id *c, struct cm_channel *to)
 {
     unsigned moved = 0;
     struct cm_channel *from = cm_channel_of(c);
@@ -150,7 +150,7 @@ static int look(int fd, int timeout_ms)
     for (int i = 0; i < n; i++) {
         struct cm_id *c = events[i].data.u64 == BELL ? NULL : cm_id_find(events[i].data.u64);
         if (c)
-            cm_come(c);
+            cm_handle_socket(c);
     }
     pthread_mutex_unlock(&cm_lock);
     return n;
@@ -209,7 +209,7 @@ PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
     return 0;
 }
 
-int cm_now(struct cm_id *c, int result)
+int cm_wait_for_event(struct cm_id *c, int result)
 {
     struct rdma_cm_event *event;
     if (result || !c->own_channel)

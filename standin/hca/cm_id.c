@@ -82,7 +82,7 @@ static struct ibv_context *device_at(const struct sockaddr_storage *place, uint3
     return NULL;
 }
 
-int cm_attach(struct cm_id *c)
+int cm_find_device(struct cm_id *c)
 {
     uint32_t own;
     struct ibv_context *context = device_at(&c->id.route.addr.src_storage, &own);
@@ -122,28 +122,28 @@ struct cm_id *cm_id_find(uint64_t number)
     return c;
 }
 
-void cm_id_drop(struct cm_id *c)
+void cm_id_destroy(struct cm_id *c)
 {
     struct cm_id **place = &ids;
     while (*place != c)
         place = &(*place)->next;
     *place = c->next;
-    cm_events_move(c, NULL);
+    cm_move_events(c, NULL);
     for (struct cm_id *child = ids, *next; child; child = next) {
         next = child->next;
         if (child->listener != c)
             continue;
         child->listener = NULL;
         /* Nobody will ever hear of it. */
-        if (child->state == CM_INCOMING || cm_events_move(child, NULL)) {
-            cm_id_drop(child);
+        if (child->state == CM_REQ_EXPECTED || cm_move_events(child, NULL)) {
+            cm_id_destroy(child);
             next = ids;
         }
     }
     if (c->fd >= 0)
         close(c->fd);
     if (c->own_channel)
-        cm_channel_end(cm_channel_of(c));
+        cm_channel_destroy(cm_channel_of(c));
     free(c);
 }
 
@@ -184,10 +184,10 @@ PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 {
     struct cm_id *c = cm_of(id);
     pthread_mutex_lock(&cm_lock);
-    cm_events_move(c, NULL);
+    cm_move_events(c, NULL);
     while (c->unacknowledged)
         pthread_cond_wait(&cm_acknowledged, &cm_lock);
-    cm_id_drop(c);
+    cm_id_destroy(c);
     pthread_mutex_unlock(&cm_lock);
     return 0;
 }
@@ -208,12 +208,12 @@ PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
         return -1;
     pthread_mutex_lock(&cm_lock);
     bool watched = c->fd >= 0 && !epoll_ctl(old->fd, EPOLL_CTL_DEL, c->fd, NULL);
-    cm_events_move(c, HOLDER(to, struct cm_channel, channel));
+    cm_move_events(c, HOLDER(to, struct cm_channel, channel));
     bool own = c->own_channel;
     id->channel = to;
     c->own_channel = !channel;
     if (watched)
-        cm_watch(c, c->state == CM_REACHING ? EPOLLOUT : EPOLLIN);
+        cm_watch(c, c->state == CM_CONNECTING ? EPOLLOUT : EPOLLIN);
     pthread_mutex_unlock(&cm_lock);
     if (own)
         rdma_destroy_event_channel(old);
@@ -264,7 +264,7 @@ static int bind_to(struct cm_id *c, const struct sockaddr *address)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     socklen_t whole = sizeof *src;
     if (bind(fd, address, bytes) || getsockname(fd, (struct sockaddr *)src, &whole) ||
-        (!is_any(src) && cm_attach(c))) {
+        (!is_any(src) && cm_find_device(c))) {
         int e = errno;
         close(fd);
         memset(src, 0, sizeof *src);
@@ -334,7 +334,7 @@ static int resolve(struct cm_id *c, const struct sockaddr *from, const struct so
     in_port_t port = address->src_sin.sin_port;
     memcpy(&address->src_storage, &src, sizeof src);
     address->src_sin.sin_port = port;
-    return cm_attach(c);
+    return cm_find_device(c);
 }
 
 PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to,
@@ -345,9 +345,9 @@ PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struc
     pthread_mutex_lock(&cm_lock);
     int result = resolve(c, from, to);
     if (!result)
-        cm_tell(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+        cm_post_event(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
     pthread_mutex_unlock(&cm_lock);
-    return cm_now(c, result);
+    return cm_wait_for_event(c, result);
 }
 
 PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
@@ -357,9 +357,9 @@ PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
     pthread_mutex_lock(&cm_lock);
     int result = id->verbs ? 0 : (errno = EINVAL, -1);
     if (!result)
-        cm_tell(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+        cm_post_event(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
     pthread_mutex_unlock(&cm_lock);
-    return cm_now(c, result);
+    return cm_wait_for_event(c, result);
 }
 
 PUBLIC __be16 rdma_get_src_port(struct rdma_cm_id *id)

@@ -157,7 +157,7 @@ void verbs_fill(struct hca_context *c);
 
 /* uar.c */
 /* may_be_far: who rings may be device code of the GPU that has an engine. */
-struct uar *uar_add(struct device *d, bool may_be_far);
+struct uar *uar_add(struct device *d, bool may_be_on_gpu);
 void uar_remove(struct uar *u);
 
 /* cq_table.c */
@@ -165,7 +165,7 @@ struct cq *cq_add(struct device *d);
 void cq_remove(struct cq *cq);
 
 /* move.c: what a program may ask of a queue; as ibv_modify_qp() and the DevX commands say it. */
-struct qp_move {
+struct qp_modify {
     unsigned to; /* enum qp_state */
     uint32_t remote_qpn, receive_psn, send_psn;
     uint32_t remote;            /* address */
@@ -176,13 +176,13 @@ struct qp_move {
 };
 /* Each of the parts of `what` that is named is taken over. */
 enum {
-    MOVE_ACCESS = 1,
-    MOVE_TIMER = 2,
-    MOVE_PATH = 4,
-    MOVE_SEND = 8,
+    MODIFY_ACCESS = 1,
+    MODIFY_TIMER = 2,
+    MODIFY_PATH = 4,
+    MODIFY_SEND = 8,
 };
 /* qp_move: 0, EINVAL (a transition that does not exist) or ENOMEM. May wait for the peer's process:
  * never under the lock. */
-int qp_move(struct qp *qp, const struct qp_move *m, unsigned what);
+int qp_modify(struct qp *qp, const struct qp_modify *m, unsigned what);
 
 #endif

@@ -41,17 +41,17 @@ static bool overrun(struct cq *cq)
 }
 
 /* Where the entry is in GPU memory: what comes first is there first. */
-static void put_far(struct cq *cq, uint8_t *at, const void *words, const uint8_t *tail)
+static void write_gpu_entry(struct cq *cq, uint8_t *at, const void *words, const uint8_t *tail)
 {
     (void)(memory_put(cq->device, at, words, 56) && memory_put(cq->device, at + 56, tail, 8) &&
-           memory_settle(cq->device));
+           memory_flush(cq->device));
 }
 
 static void put_entry(struct cq *cq, const struct qp *qp, const struct entry *e)
 {
     if (overrun(cq))
         return;
-    memory_settle(cq->device);
+    memory_flush(cq->device);
     uint32_t slot = cq->collapsed ? 0 : cq->producer & ((1u << cq->log_size) - 1);
     uint8_t *at = cq->buffer + (size_t)slot * 64;
     uint32_t words[16] = {0};
@@ -72,13 +72,13 @@ static void put_entry(struct cq *cq, const struct qp *qp, const struct entry *e)
     tail[7] = (uint8_t)(e->kind << 4 | (e->solicited ? 2 : 0) | owner);
     uint64_t last;
     memcpy(&last, tail, 8);
-    if (cq->far)
-        put_far(cq, at, words, tail);
+    if (cq->on_gpu)
+        write_gpu_entry(cq, at, words, tail);
     else
         memcpy(at, words, 56);
     /* Pairs with the poller's load of the last byte or word: the rest of the entry, and all that
      * the completion stands for, is there before. */
-    if (!cq->far)
+    if (!cq->on_gpu)
         __atomic_store_n((uint64_t *)(at + 56), last, __ATOMIC_RELEASE);
     cq->producer++;
     if (e->solicited || e->syndrome)
@@ -87,7 +87,7 @@ static void put_entry(struct cq *cq, const struct qp *qp, const struct entry *e)
         cq_notify(cq);
 }
 
-void cq_write_request(struct cq *cq, const struct qp *qp, const struct flight *f)
+void cq_write_request(struct cq *cq, const struct qp *qp, const struct outstanding *f)
 {
     struct entry e = {.kind = CQE_REQUEST,
                       .solicited = f->solicited,

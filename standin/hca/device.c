@@ -29,10 +29,10 @@ void device_unlock(struct device *d)
 
 void device_wake(struct device *d)
 {
-    link_ring(d->bell);
+    link_wake_engine(d->bell);
 }
 
-void device_knock(struct device *d)
+void device_wake_connector(struct device *d)
 {
     /* When the pipe is full the thread is awake anyway. */
     ssize_t n = write(d->wake[1], "", 1);
@@ -59,9 +59,9 @@ int start_thread(pthread_t *t, void *(*body)(void *), struct device *d)
 static void stop_threads(struct device *d, bool engine)
 {
     atomic_store(&d->stop, true);
-    device_knock(d);
+    device_wake_connector(d);
     device_wake(d);
-    pthread_join(d->door, NULL);
+    pthread_join(d->connector, NULL);
     if (engine)
         pthread_join(d->engine, NULL);
 }
@@ -93,7 +93,7 @@ static struct device *make_device(unsigned number)
         errno = e;
         return NULL;
     }
-    int e = start_thread(&d->door, door_main, d);
+    int e = start_thread(&d->connector, connector_main, d);
     if (!e && (e = start_thread(&d->engine, engine_main, d)))
         stop_threads(d, false);
     if (e) {

@@ -219,9 +219,9 @@ static const char *fill_cq(struct command *c, struct cq *cq)
     cq->record = piece(d, get(c, cqc_record_umem), get_be64(c, CQC_RECORD_ADDRESS), 8, 8, &record);
     if (!cq->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
-    cq->far = buffer->far;
-    if (record->far || cq->far) {
-        if (!cq->far || !cq->collapsed || !cq->ignore_overrun)
+    cq->on_gpu = buffer->on_gpu;
+    if (record->on_gpu || cq->on_gpu) {
+        if (!cq->on_gpu || !cq->collapsed || !cq->ignore_overrun)
             return "completions in GPU memory are collapsed, and ignore overrun (cc, oi)";
     }
     cq->memories[0] = buffer;
@@ -271,11 +271,11 @@ static const char *fill_rings(struct command *c, struct qp *qp)
     qp->record = piece(d, get(c, qpc_record_umem), get_be64(c, QPC_RECORD_ADDRESS), 8, 8, &record);
     if (!qp->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
-    if (wq->far != record->far)
+    if (wq->on_gpu != record->on_gpu)
         return "one of ring and record is in GPU memory";
-    if (wq->far && (own_rq || !sq))
+    if (wq->on_gpu && (own_rq || !sq))
         return "receive queues in GPU memory are not kept";
-    if (sq && !(wq->far ? qp_set_far_ring : qp_set_ring)(qp, at + rq_bytes, UINT32_C(1) << log_sq))
+    if (sq && !(wq->on_gpu ? qp_set_gpu_ring : qp_set_ring)(qp, at + rq_bytes, UINT32_C(1) << log_sq))
         return "no memory";
     if (own_rq)
         qp->receive = (struct receive_queue){
@@ -342,10 +342,10 @@ static int create_qp(struct command *c, struct mlx5dv_devx_obj *o)
     if (wrong)
         return refuse_command(c, STATUS_BAD_PARAM, wrong);
     o->qp = qp;
-    if (qp->far_ring && !qp->uar->pinned)
-        gpu_engine_pin(c->device, qp->uar);
+    if (qp->gpu_ring && !qp->uar->pinned)
+        gpu_engine_map_doorbell(c->device, qp->uar);
     device_lock(c->device); /* the engine looks at both */
-    qp->uar->for_gpu = qp->far_ring != 0;
+    qp->uar->for_gpu = qp->gpu_ring != 0;
     device_unlock(c->device);
     set(c->out, out_number, qp->qpn);
     return 0;
@@ -370,7 +370,7 @@ static uint8_t access_set(const struct command *c, uint32_t opcode)
                      (mask & OPTIONAL_ATOMIC ? MR_REMOTE_ATOMIC : 0));
 }
 
-static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_move *m)
+static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_modify *m)
 {
     bool roce = c->device->config->link == LINK_ROCE;
     switch (opcode) {
@@ -408,10 +408,10 @@ static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_mo
     m->rnr_retry = (uint8_t)get(c, qpc_rnr_retry);
     m->max_reads = log_reads(get(c, qpc_log_sra));
     if (m->to == QP_INIT)
-        return MOVE_ACCESS;
+        return MODIFY_ACCESS;
     if (m->to == QP_RTR)
-        return MOVE_ACCESS | MOVE_TIMER | MOVE_PATH;
-    return opcode == CMD_RTR2RTS ? MOVE_ACCESS | MOVE_SEND : MOVE_ACCESS;
+        return MODIFY_ACCESS | MODIFY_TIMER | MODIFY_PATH;
+    return opcode == CMD_RTR2RTS ? MODIFY_ACCESS | MODIFY_SEND : MODIFY_ACCESS;
 }
 
 static bool is_move(uint32_t opcode)
@@ -425,17 +425,17 @@ static int modify_qp(struct command *c, struct qp *qp)
 {
     uint32_t opcode = get(c, in_opcode);
     bool short_form = opcode == CMD_2ERR || opcode == CMD_2RST;
-    struct qp_move m = {0};
+    struct qp_modify m = {0};
     if (c->in_bytes < (short_form ? ANSWER_BYTES : MODIFY_BYTES))
         return refuse_command(c, STATUS_BAD_INPUT_LENGTH, "input too short");
     if (get(c, in_number) != qp->qpn)
         return refuse_command(c, STATUS_BAD_INDEX, "the queue number is not the object's");
     unsigned what = read_move(c, opcode, &m);
-    uint32_t code = what & MOVE_PATH ? get(c, qpc_mtu) : 1;
+    uint32_t code = what & MODIFY_PATH ? get(c, qpc_mtu) : 1;
     if (code < 1 || code > 5)
         return refuse_command(c, STATUS_BAD_PARAM, "mtu is none of 1 (256 bytes) to 5 (4096)");
     const char *why = NULL;
-    if (what & MOVE_PATH && qp->type == QP_RC)
+    if (what & MODIFY_PATH && qp->type == QP_RC)
         why = path_refusal(c->device, get(c, ads_gid_index), m.remote, m.mtu);
     if (why)
         return refuse_command(c, STATUS_BAD_PARAM, why);
@@ -445,7 +445,7 @@ static int modify_qp(struct command *c, struct qp *qp)
         (opcode == CMD_RTS2RTS && qp->state != QP_RTS) ||
         (opcode == CMD_INIT2INIT && qp->state != QP_INIT))
         return refuse_command(c, STATUS_BAD_STATE, "the queue is in another state");
-    if (qp_move(qp, &m, what))
+    if (qp_modify(qp, &m, what))
         return refuse_command(c, STATUS_BAD_STATE, "the queue is in another state");
     return 0;
 }
@@ -462,7 +462,7 @@ static int query_qp(struct command *c, struct qp *qp)
     set(c->out, qpc_pd, qp->pd);
     set(c->out, qpc_send_cq, qp->send_cq->cqn);
     set(c->out, qpc_send_psn, qp->psn);
-    set(c->out, qpc_receive_psn, qp->stream.expected);
+    set(c->out, qpc_receive_psn, qp->responder.expected_psn);
     device_unlock(c->device);
     return 0;
 }
@@ -546,8 +546,8 @@ PUBLIC int mlx5dv_devx_obj_query(struct mlx5dv_devx_obj *obj, const void *in, si
 PUBLIC int mlx5dv_devx_obj_destroy(struct mlx5dv_devx_obj *obj)
 {
     struct device *d = obj->device;
-    if (obj->qp && obj->qp->far_ring)
-        gpu_engine_leave(d, obj->qp);
+    if (obj->qp && obj->qp->gpu_ring)
+        gpu_engine_release_queue(d, obj->qp);
     device_lock(d);
     if (obj->cq && obj->cq->users) {
         log_error(d, "CQ 0x%x cannot be destroyed: %u queues use it", obj->cq->cqn, obj->cq->users);
@@ -558,7 +558,7 @@ PUBLIC int mlx5dv_devx_obj_destroy(struct mlx5dv_devx_obj *obj)
     if (obj->cq)
         cq_remove(obj->cq);
     /* What stands in its register is nobody's any more. */
-    if (obj->qp && obj->qp->far_ring && obj->qp->uar)
+    if (obj->qp && obj->qp->gpu_ring && obj->qp->uar)
         obj->qp->uar->by_cpu = false;
     if (obj->qp)
         qp_remove(obj->qp);

@@ -20,16 +20,16 @@ enum {
     SLICE_NS = 1500 * 1000,            /* away for so long: somebody computes here */
     AFTER_SLICE_NS = 20 * 1000 * 1000, /* and is taken to do so for that long */
     SHORTEST_SLEEP_NS = 10000,
-    FAR_LOOK_NS = 200 * 1000,
+    GPU_POLL_NS = 200 * 1000,
 };
 
 /* False: not now. */
-static bool look_at(struct device *d, struct uar *u, uint64_t *value)
+static bool read_doorbell(struct device *d, struct uar *u, uint64_t *value)
 {
-    if (u->far) {
-        if (d->now < u->look_at)
+    if (u->on_gpu) {
+        if (d->now < u->next_poll_ns)
             return false;
-        u->look_at = d->now + FAR_LOOK_NS;
+        u->next_poll_ns = d->now + GPU_POLL_NS;
         return memory_get(d, value, u->reg, sizeof *value);
     }
     /* Pairs with the doorbell's store: the requests and the doorbell record were written before. */
@@ -45,18 +45,18 @@ static bool poll_doorbells(struct device *d)
         if (!u || (u->for_gpu && !u->by_cpu))
             continue;
         uint64_t value;
-        if (!look_at(d, u, &value))
+        if (!read_doorbell(d, u, &value))
             continue;
         u->owed = false;
         if (value == u->seen)
             continue;
-        if (adversary_skips(d)) {
+        if (adversary_skips_step(d)) {
             worked = true; /* it is looked at again */
             continue;
         }
         u->seen = value;
         send_doorbell(u, value);
-        if (adversary_skips(d))
+        if (adversary_skips_step(d))
             send_doorbell(u, value); /* once more */
         worked = true;
     }
@@ -90,7 +90,7 @@ static void publish(struct device *d)
         l->unpublished = false;
         ring_publish(&l->requests);
         if (!l->self)
-            link_ring(l->bell);
+            link_wake_engine(l->bell);
     }
 }
 
@@ -107,10 +107,10 @@ bool engine_pass(struct device *d, bool *timed)
     for (unsigned i = 0; i < d->in_count; i++)
         worked |= respond_run(d->in[i], d);
     for (unsigned i = 0; i < d->in_count; i++)
-        *timed |= d->in[i]->held.count != 0;
-    *timed |= adversary_expire(d, &d->apart);
-    for (unsigned i = 0; i < d->out_count && !adversary_skips(d); i++)
-        worked |= send_answers(d->out[i], d);
+        *timed |= d->in[i]->delayed.count != 0;
+    *timed |= adversary_flush_expired(d, &d->apart);
+    for (unsigned i = 0; i < d->out_count && !adversary_skips_step(d); i++)
+        worked |= send_handle_responses(d->out[i], d);
     for (unsigned i = 0; i < d->notify_count; i++)
         worked |= cq_notify(d->notify[i]);
     worked |= roce_send(d);
@@ -119,7 +119,7 @@ bool engine_pass(struct device *d, bool *timed)
 
 /* A doorbell is a plain store, which wakes nobody: the longer nothing came, the longer the engine
  * sleeps. Peers and the plain verbs ring the bell. */
-static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
+static void sleep_idle(struct device *d, uint64_t idle_ns, bool timed)
 {
     uint64_t most = (uint64_t)d->config->idle_us * 1000, sleep = idle_ns / 8;
     if (timed && most > 50000)
@@ -128,7 +128,8 @@ static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
     struct timespec t = {(time_t)(sleep / 1000000000), (long)(sleep % 1000000000)};
     uint32_t seen = __atomic_load_n(&d->bell[0], __ATOMIC_RELAXED);
     __atomic_store_n(&d->bell[1], 1, __ATOMIC_RELAXED);
-    /* Pairs with the fence of link_ring(): after it, what was published without a ring is seen. */
+    /* Pairs with the fence of link_wake_engine(): after it, what was published without a ring is
+     * seen. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     device_lock(d);
     bool unused, worked = engine_pass(d, &unused);
@@ -139,7 +140,7 @@ static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
 }
 
 /* step_aside: for others of this CPU. Returns until when to sleep instead. */
-static uint64_t step_aside(uint64_t now)
+static uint64_t yield_cpu(uint64_t now)
 {
     sched_yield();
     uint64_t back = clock_ns();
@@ -163,9 +164,9 @@ void *engine_main(void *device)
         if (worked)
             last = now;
         else if (now - last < YIELD_NS && now >= sleep_until)
-            sleep_until = step_aside(now);
+            sleep_until = yield_cpu(now);
         else
-            lie_down(d, now - last, timed);
+            sleep_idle(d, now - last, timed);
     }
     return NULL;
 }

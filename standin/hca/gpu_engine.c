@@ -62,12 +62,12 @@ static void pause_ns(long ns)
 
 static bool is_for_gpu(const struct qp *qp)
 {
-    return qp->far_ring && !qp->by_gpu && !qp->leaves && qp->returns < RETURNS &&
-           qp->type == QP_RC && qp->state == QP_RTS && qp->send_cq->far &&
+    return qp->gpu_ring && !qp->by_gpu && !qp->leaves && qp->returns < RETURNS &&
+           qp->type == QP_RC && qp->state == QP_RTS && qp->send_cq->on_gpu &&
            qp->send_cq->users <= 2 && qp->uar && qp->uar->queues == 1 && qp->uar->pinned &&
            !qp->uar->owed && qp->link && !qp->link->roce && !atomic_load(&qp->link->dead) &&
            !qp->fault.syndrome && !qp->busy && qp->taken == qp->producer &&
-           qp->flight_head == qp->flight_tail;
+           qp->outstanding_head == qp->outstanding_tail;
 }
 
 static void give_queue(struct gpu_engine *g, struct qp *qp)
@@ -75,7 +75,7 @@ static void give_queue(struct gpu_engine *g, struct qp *qp)
     const struct cq *cq = qp->send_cq;
     g->owners[g->count] = qp;
     g->queues[g->count++] = (struct gpu_queue){
-        .ring = qp->far_ring,
+        .ring = qp->gpu_ring,
         .record = (uintptr_t)qp->record,
         .doorbell = qp->uar->pinned,
         .completion = (uintptr_t)cq->buffer,
@@ -154,7 +154,7 @@ static void deal(struct device *d, struct gpu_engine *g)
         struct qp *qp = d->qps[n];
         if (qp && is_for_gpu(qp) && g->count < GPU_QUEUES)
             give_queue(g, qp);
-        else if (qp && qp->far_ring && qp->uar && !qp->by_gpu && qp->state != QP_RESET)
+        else if (qp && qp->gpu_ring && qp->uar && !qp->by_gpu && qp->state != QP_RESET)
             qp->uar->by_cpu = true;
     }
     uint64_t changes = count_changes(g, d);
@@ -171,11 +171,12 @@ static bool find_keys(struct device *d, struct gpu_engine *g)
         struct gpu_queue *k = &g->queues[i];
         if (k->parked != GPU_LACKS_KEY)
             continue;
-        const struct gpu_want want = {.key = (uint32_t)k->lacks,
-                                      .number = k->number,
-                                      .peer = k->peer,
-                                      .remote = g->owners[i]->remote,
-                                      .far = k->lacks >> 32 == k->peer && k->peer != k->number};
+        const struct gpu_key_request want = {.key = (uint32_t)k->lacks,
+                                             .number = k->number,
+                                             .peer = k->peer,
+                                             .remote = g->owners[i]->remote,
+                                             .is_remote =
+                                                 k->lacks >> 32 == k->peer && k->peer != k->number};
         bool found = gpu_keys_add(d, &g->keys, g->driver, g->gpu, &want);
         k->parked = found ? GPU_RUNS : GPU_UNUSUAL;
         left |= !found;
@@ -341,7 +342,7 @@ static void clear_registers(struct gpu_engine *g)
     static const uint8_t zeros[REGISTER_BYTES];
     for (uint32_t i = 0; i < GPU_QUEUES; i++)
         gpu_memory_put(g->registers + (uint64_t)i * REGISTER_BYTES, zeros, sizeof zeros);
-    gpu_memory_settle();
+    gpu_memory_flush();
 }
 
 static struct gpu_engine *start_engine(struct device *d, int gpu)
@@ -404,7 +405,7 @@ void gpu_engine_stop(struct device *d)
 
 /* --- For those who change something --- */
 
-bool gpu_engine_pin(struct device *d, struct uar *uar)
+bool gpu_engine_map_doorbell(struct device *d, struct uar *uar)
 {
     struct gpu_engine *g = d->gpu;
     void *popped;
@@ -421,13 +422,13 @@ bool gpu_engine_pin(struct device *d, struct uar *uar)
     return !result;
 }
 
-bool gpu_engine_open(struct device *d, uint64_t memory, uint64_t bytes)
+bool gpu_engine_map(struct device *d, uint64_t memory, uint64_t bytes)
 {
     struct gpu_engine *g = d->gpu;
     void *popped;
     if (g->driver->push(g->context))
         return false;
-    bool open = gpu_keys_open(g->driver, g->gpu, memory, bytes);
+    bool open = gpu_keys_map(g->driver, g->gpu, memory, bytes);
     g->driver->pop(&popped);
     return open;
 }
@@ -454,7 +455,7 @@ static void await_slice(struct device *d, struct gpu_engine *g)
     }
 }
 
-void gpu_engine_leave(struct device *d, struct qp *qp)
+void gpu_engine_release_queue(struct device *d, struct qp *qp)
 {
     device_lock(d);
     qp->leaves = true;
@@ -463,7 +464,7 @@ void gpu_engine_leave(struct device *d, struct qp *qp)
     device_unlock(d);
 }
 
-void gpu_engine_settle(struct device *d)
+void gpu_engine_flush(struct device *d)
 {
     struct gpu_engine *g = d->gpu;
     if (!g)

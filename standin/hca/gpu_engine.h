@@ -14,15 +14,15 @@ struct gpu_driver;
 /* gpu_engine_start: for queues in memory of that GPU; once. False: why not is in the error log. */
 bool gpu_engine_start(struct device *d, int gpu);
 /* gpu_engine_open: the engine's GPU may use this memory of a GPU. */
-bool gpu_engine_open(struct device *d, uint64_t memory, uint64_t bytes);
+bool gpu_engine_map(struct device *d, uint64_t memory, uint64_t bytes);
 void gpu_engine_stop(struct device *d); /* before anything of the device goes */
 
 /* Called without the lock. gpu_engine_pin: the GPU may read the doorbell. gpu_engine_leave: the
  * kernel does not touch the queue any more. gpu_engine_settle: nor memory of keys that are gone. */
-bool gpu_engine_pin(struct device *d, struct uar *uar);
+bool gpu_engine_map_doorbell(struct device *d, struct uar *uar);
 uint64_t gpu_engine_register(struct device *d); /* for a doorbell, under the lock; 0: none */
-void gpu_engine_leave(struct device *d, struct qp *qp);
-void gpu_engine_settle(struct device *d);
+void gpu_engine_release_queue(struct device *d, struct qp *qp);
+void gpu_engine_flush(struct device *d);
 
 /* --- gpu_keys.c: what a key names for the engine's GPU, also a key of a peer's --- */
 
@@ -36,20 +36,20 @@ struct gpu_keys {
 };
 
 /* Who wants which key: of its own process for its own memory, of the peer's for that. */
-struct gpu_want {
+struct gpu_key_request {
     uint32_t key, number, peer, remote; /* queues; address of the peer */
-    bool far;
+    bool is_remote;
 };
 
 void gpu_keys_clear(struct gpu_keys *keys, const struct gpu_driver *driver);
 /* gpu_keys_add: called without the lock; may wait for the peer's process. False: the kernel cannot
  * use it. */
 bool gpu_keys_add(struct device *d, struct gpu_keys *keys, const struct gpu_driver *driver, int gpu,
-                  const struct gpu_want *want);
+                  const struct gpu_key_request *want);
 /* gpu_keys_open: memory of another GPU, with the engine's context current. */
-bool gpu_keys_open(const struct gpu_driver *driver, int gpu, uint64_t memory, uint64_t bytes);
+bool gpu_keys_map(const struct gpu_driver *driver, int gpu, uint64_t memory, uint64_t bytes);
 /* gpu_keys_answer: somebody who has connected asks for a key of this process. */
-#define GPU_KEYS_QUESTION "key?"
-void gpu_keys_answer(struct device *d, int socket);
+#define GPU_KEYS_QUERY "key?"
+void gpu_keys_answer_query(struct device *d, int socket);
 
 #endif

@@ -15,8 +15,8 @@
 enum { ANSWER_MS = 2000, UNIT_BYTES = 2 << 20 };
 
 struct question {
-    char word[sizeof GPU_KEYS_QUESTION]; /* first: by it the question is known */
-    uint32_t key, number, asking;        /* queue that it is for, queue that asks */
+    char word[sizeof GPU_KEYS_QUERY]; /* first: by it the question is known */
+    uint32_t key, number, asking;     /* queue that it is for, queue that asks */
 };
 
 struct answer {
@@ -99,7 +99,7 @@ static bool look_up_locking(struct device *d, uint32_t key, uint32_t number, uin
 
 /* Memory of another GPU than the engine's: mappings are opened to it, other allocations by their
  * context. */
-bool gpu_keys_open(const struct gpu_driver *driver, int gpu, uint64_t memory, uint64_t bytes)
+bool gpu_keys_map(const struct gpu_driver *driver, int gpu, uint64_t memory, uint64_t bytes)
 {
     const struct driver_access access = {DRIVER_LOCATION_DEVICE, gpu, DRIVER_READ_WRITE};
     int owner = gpu_driver_owner(driver, memory);
@@ -119,7 +119,7 @@ static bool add_own(struct gpu_keys *keys, const struct gpu_driver *driver, int 
                     const struct mr_entry *e)
 {
     const struct gpu_key key = {name, e->address, e->bytes, e->memory, e->access, 0};
-    return gpu_keys_open(driver, gpu, e->memory, e->bytes) && enter_key(keys, &key);
+    return gpu_keys_map(driver, gpu, e->memory, e->bytes) && enter_key(keys, &key);
 }
 
 /* --- Keys of a peer's --- */
@@ -167,7 +167,7 @@ static void send_answer(int socket, const struct answer *a, int fd)
     (void)n; /* who has gone needs none */
 }
 
-void gpu_keys_answer(struct device *d, int socket)
+void gpu_keys_answer_query(struct device *d, int socket)
 {
     struct question q;
     struct answer a = {0};
@@ -187,9 +187,9 @@ void gpu_keys_answer(struct device *d, int socket)
 }
 
 /* A file descriptor, or -1. */
-static int ask(const struct gpu_want *want, struct answer *a)
+static int ask(const struct gpu_key_request *want, struct answer *a)
 {
-    const struct question q = {GPU_KEYS_QUESTION, want->key, want->peer, want->number};
+    const struct question q = {GPU_KEYS_QUERY, want->key, want->peer, want->number};
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
@@ -199,7 +199,7 @@ static int ask(const struct gpu_want *want, struct answer *a)
                        .msg_iovlen = 1,
                        .msg_control = control.bytes,
                        .msg_controllen = sizeof control.bytes};
-    int s = link_call(want->remote), fd = -1;
+    int s = link_open_socket(want->remote), fd = -1;
     struct pollfd p = {.fd = s, .events = POLLIN};
     if (s < 0)
         return -1;
@@ -237,7 +237,7 @@ static bool import_memory(const struct gpu_driver *driver, int gpu, int fd, stru
 
 /* Asked for each queue by itself, mapped once. */
 static struct gpu_mapping *map_far(struct gpu_keys *keys, const struct gpu_driver *driver, int gpu,
-                                   const struct gpu_want *want, struct answer *what)
+                                   const struct gpu_key_request *want, struct answer *what)
 {
     struct gpu_mapping *m, *made = calloc(1, sizeof *made);
     int fd = made ? ask(want, what) : -1;
@@ -262,13 +262,13 @@ static struct gpu_mapping *map_far(struct gpu_keys *keys, const struct gpu_drive
 }
 
 bool gpu_keys_add(struct device *d, struct gpu_keys *keys, const struct gpu_driver *driver, int gpu,
-                  const struct gpu_want *want)
+                  const struct gpu_key_request *want)
 {
-    uint64_t name = (uint64_t)(want->far ? want->peer : want->number) << 32 | want->key;
+    uint64_t name = (uint64_t)(want->is_remote ? want->peer : want->number) << 32 | want->key;
     struct mr_entry e;
-    if (!want->far || want->remote == d->lid)
-        return look_up_locking(d, want->key, want->far ? want->peer : want->number,
-                               want->far ? want->number : 0, &e) &&
+    if (!want->is_remote || want->remote == d->lid)
+        return look_up_locking(d, want->key, want->is_remote ? want->peer : want->number,
+                               want->is_remote ? want->number : 0, &e) &&
                add_own(keys, driver, gpu, name, &e);
     struct answer a = {0};
     const struct gpu_mapping *m = map_far(keys, driver, gpu, want, &a);

@@ -280,7 +280,7 @@ int gpu_memory_get(void *to, uint64_t from, size_t bytes)
     return result;
 }
 
-int gpu_memory_settle(void)
+int gpu_memory_flush(void)
 {
     if (!__atomic_load_n(&range_count, __ATOMIC_ACQUIRE))
         return 0;

@@ -26,10 +26,10 @@ void gpu_memory_remove(uint64_t address, uint64_t bytes);
 bool gpu_memory_holds(uint64_t address);
 
 /* All return 0, or the driver's number of why not. What is put becomes visible in the order of the
- * calls, and is when gpu_memory_settle() has returned, to kernels that acquire behind it; its
+ * calls, and is when gpu_memory_flush() has returned, to kernels that acquire behind it; its
  * source may be reused at once. A get sees what was put before. */
 int gpu_memory_put(uint64_t to, const void *from, size_t bytes);
 int gpu_memory_get(void *to, uint64_t from, size_t bytes);
-int gpu_memory_settle(void);
+int gpu_memory_flush(void);
 
 #endif

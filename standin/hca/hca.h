@@ -30,8 +30,8 @@ enum {
     MAX_READS = 16,
     LOG_LINES = 64,
     LOG_LINE_BYTES = 240,
-    HELD_WRITES = 64,
-    HELD_BYTES = 4096, /* the largest MTU */
+    DELAYED_WRITES = 64,
+    DELAYED_BYTES = 4096, /* the largest MTU */
     UAR_BYTES = 4096,
 };
 
@@ -55,18 +55,18 @@ struct uar {
      * is. */
     uint64_t pinned;
     bool registered;
-    bool far;     /* the register is in the memory of the engine's GPU */
+    bool on_gpu;  /* the register is in the memory of the engine's GPU */
     bool for_gpu; /* its queue is in GPU memory: that engine has it but where `by_cpu` says else, */
     bool by_cpu;  /* because the kernel has left the queue, or cannot take it; */
     bool owed;    /* and the one on the CPU has not looked at it yet */
-    uint64_t look_at; /* ns; far: that engine's next look, which takes the driver */
+    uint64_t next_poll_ns; /* ns; far: that engine's next look, which takes the driver */
 };
 
 struct umem {
     uint8_t *address;
     uint64_t bytes;
     unsigned users;
-    bool far; /* of a GPU: reached through memory.c, or by the engine there */
+    bool on_gpu; /* of a GPU: reached through memory.c, or by the engine there */
 };
 
 struct cq {
@@ -77,7 +77,7 @@ struct cq {
     uint32_t producer;
     uint32_t *record; /* [0] consumer index, [1] arming; big-endian */
     bool collapsed, ignore_overrun, dead;
-    bool far; /* the entries are in GPU memory */
+    bool on_gpu; /* the entries are in GPU memory */
     unsigned users;
     struct umem *memories[2];
     struct channel *channel; /* completion events; NULL: none */
@@ -105,7 +105,7 @@ struct srq {
 };
 
 /* A request that was sent and is not yet acknowledged. */
-struct flight {
+struct outstanding {
     uint32_t first_psn, last_psn;
     uint32_t length;   /* of the message */
     uint32_t received; /* bytes of a read's data */
@@ -143,14 +143,14 @@ struct replay {
 };
 
 /* What a responder remembers of the one who sends to it. */
-struct stream {
+struct responder {
     uint32_t qpn, from; /* `from`: an address, see address_of_gid() */
-    bool refused;       /* packets behind one that was not accepted are dropped */
-    bool acknowledge;   /* that is still to be said: */
-    uint32_t said_last; /* the last packet that an acknowledgement may name: never a read's or an
-                           atomic's */
-    uint32_t expected;
-    uint32_t messages; /* completed, in 24 bits */
+    bool nak_sent;      /* packets behind one that was not accepted are dropped */
+    bool ack_pending;   /* that is still to be said: */
+    uint32_t ack_psn;   /* the last packet that an acknowledgement may name: never a read's or an
+                             atomic's */
+    uint32_t expected_psn;
+    uint32_t msn;      /* completed, in 24 bits */
     bool receiving;    /* a message, into the entry receive_index */
     uint32_t received; /* bytes of it */
     uint16_t receive_index;
@@ -161,7 +161,7 @@ struct stream {
     uint64_t address;
     struct replay replays[MAX_READS];
     unsigned replay_next;
-    struct stream *next;
+    struct responder *next;
 };
 
 struct qp {
@@ -178,21 +178,21 @@ struct qp {
     /* Send queue. Indices count blocks, in 16 bits: released ≤ taken ≤ producer. */
     uint8_t *ring;
     uint32_t blocks;
-    uint64_t far_ring; /* in GPU memory, as the record is; `ring` is what was read of it. 0: no */
+    uint64_t gpu_ring; /* in GPU memory, as the record is; `ring` is what was read of it. 0: no */
     bool by_gpu;       /* the kernel has it (gpu_engine.h) */
     bool leaves;       /* ... and is not to have it */
     unsigned returns;  /* so often it came back with what the kernel does not do */
     uint16_t producer, taken, released;
     bool listed;        /* the engine visits it */
     struct fault fault; /* found at `taken`; raised when all before is complete */
-    struct flight *flights;
-    uint32_t flight_head, flight_tail, flight_mask;
+    struct outstanding *outstanding;
+    uint32_t outstanding_head, outstanding_tail, outstanding_mask;
     unsigned reads;
 
     /* The request at `taken`, of which `offset` bytes were sent. */
     bool busy;
-    bool begun;      /* its flight is entered */
-    uint32_t resume; /* packets of it that need not be sent again */
+    bool begun;              /* its flight is entered */
+    uint32_t resume_packets; /* packets of it that need not be sent again */
     uint32_t offset;
     struct wqe wqe;
     uint32_t words[WQE_MAX_UNITS * 4 + 4];
@@ -205,23 +205,24 @@ struct qp {
     uint32_t mtu;
     uint16_t source_port; /* of UDP; 0: ROCE_PORT */
     uint32_t psn, acked;  /* next to send; all before `acked` are acknowledged */
-    uint32_t psn_most;    /* behind the last that was ever sent */
-    uint8_t late; /* syndrome of a refusal of late_psn, which is about to be sent again; 0: none */
-    uint32_t late_psn;
+    uint32_t psn_limit;   /* behind the last that was ever sent */
+    uint8_t
+        late_nak; /* syndrome of a refusal of late_psn, which is about to be sent again; 0: none */
+    uint32_t late_nak_psn;
     uint32_t first_psn;
     uint8_t max_reads, timeout, retry_count, rnr_retry, retries, rnr_tries;
-    bool opens;          /* DC: the next packet opens a connection */
-    bool gap;            /* sent again because an answer was missing; no progress since */
-    uint16_t counted;    /* requests before this index were counted by the device */
-    uint64_t wait_until; /* ns; nothing is sent before */
-    uint64_t lost_since; /* ns; when the packets were known to be lost */
-    uint32_t window;     /* of a wire that loses packets: so many may be under way; 0: any */
-    uint64_t resend_at;  /* ns; there, they are sent again before the queue's time is over */
-    unsigned resends;    /* so often since the last progress */
-    uint64_t link_mark;  /* of the link's ring behind the last packet */
+    bool opens;               /* DC: the next packet opens a connection */
+    bool response_lost;       /* sent again because an answer was missing; no progress since */
+    uint16_t counted_end;     /* requests before this index were counted by the device */
+    uint64_t wait_until;      /* ns; nothing is sent before */
+    uint64_t loss_noticed_at; /* ns; when the packets were known to be lost */
+    uint32_t window;          /* of a wire that loses packets: so many may be under way; 0: any */
+    uint64_t retransmit_at;   /* ns; there, they are sent again before the queue's time is over */
+    unsigned retransmissions; /* so often since the last progress */
+    uint64_t link_position;   /* of the link's ring behind the last packet */
 
     /* Responder. */
-    struct stream stream; /* DC target: head of a list */
+    struct responder responder; /* DC target: head of a list */
     struct receive_queue receive;
     uint8_t access; /* MR_REMOTE_* */
     uint8_t rnr_timer;
@@ -241,20 +242,20 @@ struct link_out {
     int fd;
     void *memory;
     size_t bytes;
-    struct ring requests, answers;
+    struct ring requests, responses;
     uint32_t *bell; /* of the peer's engine */
     bool unpublished;
     struct roce_peer *roce; /* the far end, where it is the wire of RoCE */
 };
 
 /* Writes that the adversary has not placed yet. */
-struct held {
-    struct held_write {
+struct delayed_writes {
+    struct delayed_write {
         const void *owner; /* the connection */
         void *to;
         uint64_t until; /* ns */
         uint32_t bytes;
-        uint8_t data[HELD_BYTES];
+        uint8_t data[DELAYED_BYTES];
     } * writes;
     unsigned count;
 };
@@ -267,13 +268,13 @@ struct link_in {
     int fd;
     void *memory;
     size_t bytes;
-    struct ring requests, answers;
+    struct ring requests, responses;
     uint32_t *bell;
     uint32_t read_offset;   /* of the read that waits for room for its data */
     struct qp *pending[64]; /* queues that have something to acknowledge */
-    struct stream *pending_streams[64];
+    struct responder *pending_responders[64];
     unsigned pending_count;
-    struct held held; /* adversarial mode */
+    struct delayed_writes delayed; /* adversarial mode */
 };
 
 struct log_line {
@@ -290,13 +291,13 @@ struct device {
 
     pthread_mutex_t lock;
     atomic_uint wanted; /* threads that wait for the lock */
-    pthread_t engine, door;
+    pthread_t engine, connector;
     atomic_bool stop;
     int listener, wake[2];
     /* In memory that peers map: [0] the bell; [1]: the engine sleeps; [2] counts changes of keys
      * and of what queues permit. */
     uint32_t *bell;
-    int bell_fd;
+    int wakeup_fd;
 
     struct mr_table keys;
     uint32_t key_next;
@@ -320,10 +321,10 @@ struct device {
     struct link_in *in[MAX_LINKS];
     unsigned in_count;
 
-    struct held apart; /* what was read into memory that is taken for a GPU's */
+    struct delayed_writes apart; /* what was read into memory that is taken for a GPU's */
 
-    uint32_t wanted_links[64]; /* addresses that the door thread is to connect */
-    unsigned wanted_count;
+    uint32_t requested_links[64]; /* addresses that the door thread is to connect */
+    unsigned requested_count;
 
     uint64_t now; /* ns, of this pass */
     uint64_t random;
@@ -340,9 +341,9 @@ struct device *device_open(unsigned number); /* NULL: errno */
 void device_close(struct device *d);
 void device_lock(struct device *d);
 void device_unlock(struct device *d);
-void device_wake(struct device *d);    /* the engine */
-void device_knock(struct device *d);   /* the door thread */
-void device_changes(struct device *d); /* a key or a queue is not what it was to others */
+void device_wake(struct device *d);           /* the engine */
+void device_wake_connector(struct device *d); /* the door thread */
+void device_changes(struct device *d);        /* a key or a queue is not what it was to others */
 int start_thread(pthread_t *t, void *(*body)(void *), struct device *d);
 
 /* verbs_device.c: the address that a GID of a soft HCA stands for, 0: none (roce.h). */
@@ -365,7 +366,7 @@ bool mr_invalidate(struct device *d, uint32_t key, uint32_t pd);
 const char *mr_refusal_text(enum mr_refusal r);
 
 /* cq.c */
-void cq_write_request(struct cq *cq, const struct qp *qp, const struct flight *f);
+void cq_write_request(struct cq *cq, const struct qp *qp, const struct outstanding *f);
 void cq_write_error(struct cq *cq, const struct qp *qp, bool responder, uint16_t index,
                     uint8_t opcode, uint8_t syndrome, uint8_t vendor);
 void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t index,
@@ -392,20 +393,20 @@ struct qp *qp_find(struct device *d, uint32_t qpn);
 bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks);
 /* qp_set_far_ring: the same in GPU memory. qp_fetch: the blocks before `end` that are new.
  * qp_record: a doorbell record, [0] or [1]. False: the CUDA driver refuses. */
-bool qp_set_far_ring(struct qp *qp, void *ring, uint32_t blocks);
+bool qp_set_gpu_ring(struct qp *qp, void *ring, uint32_t blocks);
 bool qp_fetch(struct qp *qp, uint16_t end);
 bool qp_record(struct qp *qp, unsigned which, uint16_t *value);
 
 /* send.c: the requester. */
 bool send_run(struct qp *qp);
-bool send_answers(struct link_out *link, struct device *d);
+bool send_handle_responses(struct link_out *link, struct device *d);
 void send_doorbell(struct uar *uar, uint64_t value);
 bool send_timers(struct qp *qp);
 
 /* respond.c */
 bool respond_run(struct link_in *link, struct device *d);
-void respond_forget(struct device *d, struct qp *qp);
-void respond_place(struct device *d); /* all that is held back, before memory goes */
+void respond_drop_acks(struct device *d, struct qp *qp);
+void respond_flush(struct device *d); /* all that is held back, before memory goes */
 
 /* burst.c: short writes, many in a packet. */
 struct burst_write {
@@ -423,45 +424,45 @@ uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const vo
 void receive_flush(struct qp *qp);
 
 /* report.c */
-#define REPORT_QUESTION "show"
+#define REPORT_QUERY "show"
 void report_answer(struct device *d, int socket);
 
 /* link.c */
 struct link_out *link_connect(struct device *d,
                               uint32_t address);                /* may wait; not under the lock */
 struct link_out *link_find(struct device *d, uint32_t address); /* under the lock */
-void link_want(struct device *d, uint32_t address);             /* has it connected soon */
+void link_request(struct device *d, uint32_t address);          /* has it connected soon */
 void link_attach(struct device *d, struct qp *qp, struct link_out *link); /* under the lock */
 void link_release(struct device *d, struct qp *qp);
 int link_open(struct device *d); /* claims a LID and listens */
 void link_close(struct device *d);
-void link_ring(uint32_t *bell);
-int link_call(uint32_t lid); /* a socket to whoever has that LID, -1: nobody */
+void link_wake_engine(uint32_t *bell);
+int link_open_socket(uint32_t lid); /* a socket to whoever has that LID, -1: nobody */
 
 void link_dead(struct device *d, struct link_out *l);
-void *door_main(void *device);
+void *connector_main(void *device);
 
 /* engine.c */
 void *engine_main(void *device);
 bool engine_pass(struct device *d, bool *timed);
 
 /* adversary.c */
-bool adversary_skips(struct device *d);
-unsigned adversary_budget(struct device *d, unsigned usual);
-bool adversary_hold(struct device *d, struct held *h, const struct stream *owner, void *to,
-                    const void *from, uint32_t bytes);
-bool adversary_hold_apart(struct device *d, uint32_t access, void *to, const void *from,
-                          uint64_t bytes);
-void adversary_place(struct device *d, struct held *h, const struct stream *owner);
-bool adversary_expire(struct device *d, struct held *h);
+bool adversary_skips_step(struct device *d);
+unsigned adversary_limit(struct device *d, unsigned usual);
+bool adversary_delay(struct device *d, struct delayed_writes *h, const struct responder *owner,
+                     void *to, const void *from, uint32_t bytes);
+bool adversary_delay_apart(struct device *d, uint32_t access, void *to, const void *from,
+                           uint64_t bytes);
+void adversary_flush(struct device *d, struct delayed_writes *h, const struct responder *owner);
+bool adversary_flush_expired(struct device *d, struct delayed_writes *h);
 
 /* memory.c: the memory that keys name, of the host or of a GPU; `at`, `to` and `from` of it are the
  * program's addresses. A reader in another thread may follow a put. False: the CUDA driver refuses,
  * which is in the log. */
 bool memory_put(struct device *d, void *to, const void *from, size_t bytes);
 bool memory_get(struct device *d, void *to, const void *from, size_t bytes);
-bool memory_change(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old);
-bool memory_settle(struct device *d); /* what was put is visible */
+bool memory_atomic(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old);
+bool memory_flush(struct device *d); /* what was put is visible */
 uint64_t clock_ns(void);
 uint32_t random_next(struct device *d);
 

@@ -53,7 +53,7 @@ bool memory_put(struct device *d, void *to, const void *from, size_t bytes)
     if (gpu_memory_holds((uintptr_t)to))
         return gpu_does(d, gpu_memory_put((uintptr_t)to, from, bytes), "written", (uintptr_t)to,
                         bytes);
-    bool settled = memory_settle(d);
+    bool settled = memory_flush(d);
     put_word(to, from, bytes);
     return settled;
 }
@@ -68,14 +68,14 @@ bool memory_get(struct device *d, void *to, const void *from, size_t bytes)
     return true;
 }
 
-bool memory_settle(struct device *d)
+bool memory_flush(struct device *d)
 {
-    return gpu_does(d, gpu_memory_settle(), "written", 0, 0);
+    return gpu_does(d, gpu_memory_flush(), "written", 0, 0);
 }
 
 /* An adapter's atomic on GPU memory is a read and a write: what comes between, of the GPU itself,
  * is lost. One engine carries out all that come to a process. */
-static bool change_far(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
+static bool gpu_atomic(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
 {
     uint64_t value;
     *old = 0;
@@ -86,17 +86,17 @@ static bool change_far(struct device *d, void *at, const struct wqe_atomic *a, u
 }
 
 /* Between the load and the store of a weak one, where others might come in between. */
-static void dawdle(struct device *d)
+static void yield_between(struct device *d)
 {
-    if (adversary_skips(d))
+    if (adversary_skips_step(d))
         sched_yield();
 }
 
-static uint64_t change_8(struct device *d, uint64_t *at, const struct wqe_atomic *a)
+static uint64_t atomic_8(struct device *d, uint64_t *at, const struct wqe_atomic *a)
 {
     uint64_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     if (d->config->weak_atomics) {
-        dawdle(d);
+        yield_between(d);
         __atomic_store_n(at, wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
         return old;
     }
@@ -106,11 +106,11 @@ static uint64_t change_8(struct device *d, uint64_t *at, const struct wqe_atomic
     return old;
 }
 
-static uint32_t change_4(struct device *d, uint32_t *at, const struct wqe_atomic *a)
+static uint32_t atomic_4(struct device *d, uint32_t *at, const struct wqe_atomic *a)
 {
     uint32_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     if (d->config->weak_atomics) {
-        dawdle(d);
+        yield_between(d);
         __atomic_store_n(at, (uint32_t)wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
         return old;
     }
@@ -120,12 +120,12 @@ static uint32_t change_4(struct device *d, uint32_t *at, const struct wqe_atomic
     return old;
 }
 
-bool memory_change(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
+bool memory_atomic(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
 {
     if (gpu_memory_holds((uintptr_t)at))
-        return change_far(d, at, a, old);
-    bool settled = memory_settle(d);
-    *old = a->bytes == 8 ? change_8(d, at, a) : change_4(d, at, a);
+        return gpu_atomic(d, at, a, old);
+    bool settled = memory_flush(d);
+    *old = a->bytes == 8 ? atomic_8(d, at, a) : atomic_4(d, at, a);
     return settled;
 }
 

@@ -97,9 +97,9 @@ static bool reach_umem(struct device *d, struct umem *u)
     int gpu = driver ? gpu_driver_owner(driver, (uintptr_t)u->address) : -1;
     if (gpu < 0)
         return true;
-    u->far = gpu_engine_start(d, gpu) && gpu_engine_open(d, (uintptr_t)u->address, u->bytes) &&
+    u->on_gpu = gpu_engine_start(d, gpu) && gpu_engine_map(d, (uintptr_t)u->address, u->bytes) &&
              gpu_memory_add((uintptr_t)u->address, u->bytes) == GPU_MEMORY_THERE;
-    return u->far;
+    return u->on_gpu;
 }
 
 PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context, void *addr,
@@ -165,7 +165,7 @@ PUBLIC int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
     }
     d->umems[umem->umem_id] = NULL;
     device_unlock(d);
-    if (u->far)
+    if (u->on_gpu)
         gpu_memory_remove((uintptr_t)u->address, u->bytes);
     free(u);
     free(h);

@@ -51,7 +51,7 @@ int mr_remove(struct device *d, uint32_t key)
     if (index >= MAX_MRS || !d->keys.entries[index].valid ||
         d->keys.entries[index].tag != (key & 0xff))
         return EINVAL;
-    respond_place(d);
+    respond_flush(d);
     d->keys.entries[index].valid = false;
     device_changes(d);
     return 0;

@@ -43,7 +43,7 @@ static void put_queue(FILE *to, const struct qp *qp)
             "\"received\":%llu,\"bytes\":%llu,\"errors\":%llu,\"retries\":%llu}",
             qp->qpn, type_names[qp->type], state_names[qp->state], peer, qp->remote_qpn,
             (unsigned long long)qp->count_requests, (uint16_t)(qp->producer - qp->taken),
-            qp->flight_tail - qp->flight_head, (unsigned long long)qp->count_completions,
+            qp->outstanding_tail - qp->outstanding_head, (unsigned long long)qp->count_completions,
             (unsigned long long)qp->count_received, (unsigned long long)qp->count_bytes,
             (unsigned long long)qp->count_errors, (unsigned long long)qp->count_retries);
 }

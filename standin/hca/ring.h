@@ -18,10 +18,10 @@ enum packet_kind {
     PACKET_NAK,
     PACKET_READ_DATA,
     PACKET_ATOMIC_VALUE,
-    PACKET_WRITES,  /* `length` short ones (burst.c), of consecutive numbers */
-    PACKET_INVALID, /* a request that no responder knows */
-    PACKET_WHO,     /* RoCE: is the other end an HCA of this kind? */
-    PACKET_I_AM,    /* it is */
+    PACKET_WRITES,      /* `length` short ones (burst.c), of consecutive numbers */
+    PACKET_INVALID,     /* a request that no responder knows */
+    PACKET_PROBE,       /* RoCE: is the other end an HCA of this kind? */
+    PACKET_PROBE_REPLY, /* it is */
 };
 
 enum {
@@ -46,14 +46,14 @@ struct packet {
         length;    /* FIRST: of the whole message; of NAK for want of a receive: the timer's code */
     uint32_t rkey; /* FIRST */
     uint32_t immediate; /* of NAK: why; of ATOMIC: bytes, and bit 8: compare and swap */
-    uint32_t messages;  /* of answers: how many messages are complete at the responder */
+    uint32_t msn;       /* of answers: how many messages are complete at the responder */
     uint64_t address;   /* FIRST */
 };
 
 /* Why: a syndrome of a completion, or one of these. */
 enum {
-    REFUSED_SEQUENCE = 0xfe, /* another packet is expected: the one that the answer names */
-    REFUSED_RNR = 0xff,      /* there is no receive */
+    NAK_PSN_SEQUENCE = 0xfe, /* another packet is expected: the one that the answer names */
+    NAK_RNR = 0xff,          /* there is no receive */
 };
 
 struct ring_shared {

@@ -32,9 +32,9 @@ enum {
 
 /* The far ends of a link: these rings are the other process's view of them. */
 struct roce_peer {
-    struct ring requests, answers; /* to the peer, from it: of its responder */
-    struct ring arriving, leaving; /* from the peer, to it: of its requester */
-    enum roce_other kind;
+    struct ring requests, responses; /* to the peer, from it: of its responder */
+    struct ring arriving, leaving;   /* from the peer, to it: of its requester */
+    enum roce_peer_kind kind;
     unsigned asked;
     uint64_t asked_at;
 };
@@ -44,7 +44,7 @@ struct datagram {
     int socket;
     uint16_t port; /* that it leaves from, or came from */
     uint32_t bytes;
-    uint8_t data[ROCE_MOST];
+    uint8_t data[ROCE_BYTES_MOST];
 };
 
 /* A port that packets of some queues leave from. What comes, comes to ROCE_PORT. */
@@ -133,7 +133,7 @@ static int open_loopback(uint16_t lid, uint32_t *address)
 }
 
 /* take_address: the first of the list that nobody has. */
-static int take_address(const struct device *d, uint32_t *address, int *error)
+static int bind_free_address(const struct device *d, uint32_t *address, int *error)
 {
     const struct config *c = d->config;
     *error = EADDRNOTAVAIL;
@@ -157,7 +157,7 @@ int roce_open(struct device *d)
     int error;
     if (!c->address_count)
         return 0;
-    int s = take_address(d, &address, &error);
+    int s = bind_free_address(d, &address, &error);
     if (s < 0) {
         fprintf(
             stderr,
@@ -205,20 +205,20 @@ uint32_t roce_mtu(const struct device *d)
 
 /* --- Links --- */
 
-bool roce_join(struct device *d, struct link_out *out, struct link_in *in)
+bool roce_attach(struct device *d, struct link_out *out, struct link_in *in)
 {
     struct roce_peer *p = calloc(1, sizeof *p);
     if (!p)
         return false;
     p->requests = (struct ring){.shared = out->requests.shared, .size = out->requests.size};
-    p->answers = (struct ring){.shared = out->answers.shared, .size = out->answers.size};
+    p->responses = (struct ring){.shared = out->responses.shared, .size = out->responses.size};
     p->arriving = (struct ring){.shared = in->requests.shared, .size = in->requests.size};
-    p->leaving = (struct ring){.shared = in->answers.shared, .size = in->answers.size};
+    p->leaving = (struct ring){.shared = in->responses.shared, .size = in->responses.size};
     out->roce = p;
     return true;
 }
 
-void roce_part(struct link_out *out)
+void roce_detach(struct link_out *out)
 {
     free(out->roce);
     out->roce = NULL;
@@ -236,7 +236,7 @@ uint32_t roce_window(const struct qp *qp)
 
 /* source_of: where packets of that queue leave from. A port that another process has on this
  * address is not had. */
-static struct source source_of(struct device *d, uint32_t qpn)
+static struct source source_port_of(struct device *d, uint32_t qpn)
 {
     struct roce *r = d->roce;
     const struct qp *qp = qp_find(d, qpn);
@@ -256,7 +256,7 @@ static struct source source_of(struct device *d, uint32_t qpn)
 }
 
 /* like_first: how many datagrams from `at` on leave by the same socket. */
-static unsigned like_first(const struct roce *r, unsigned at)
+static unsigned same_socket_count(const struct roce *r, unsigned at)
 {
     unsigned end = at;
     while (end < r->out_count && r->out[end].socket == r->out[at].socket)
@@ -265,7 +265,7 @@ static unsigned like_first(const struct roce *r, unsigned at)
 }
 
 /* push: what is collected leaves, as far as the kernel takes it. */
-static void push(struct roce *r)
+static void flush_datagrams(struct roce *r)
 {
     struct mmsghdr messages[BATCH];
     struct iovec parts[BATCH];
@@ -278,7 +278,8 @@ static void push(struct roce *r)
                                               .msg_iovlen = 1};
     }
     while (sent < r->out_count) {
-        int n = sendmmsg(r->out[sent].socket, messages + sent, like_first(r, sent), MSG_DONTWAIT);
+        int n = sendmmsg(r->out[sent].socket, messages + sent, same_socket_count(r, sent),
+                         MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == EINTR))
             break;
         /* One that cannot leave is lost, as on any network. */
@@ -294,7 +295,7 @@ static void push(struct roce *r)
 }
 
 /* misbehave: what an adversarial network does to the last datagram that was collected. */
-static void misbehave(struct device *d)
+static void distort_last(struct device *d)
 {
     struct roce *r = d->roce;
     struct datagram *last = &r->out[r->out_count - 1];
@@ -328,13 +329,14 @@ static void misbehave(struct device *d)
 }
 
 /* collect: one packet more to send; false: no room until some have left. */
-static bool collect(struct device *d, uint32_t to, const struct packet *p, const uint8_t *payload)
+static bool add_datagram(struct device *d, uint32_t to, const struct packet *p,
+                         const uint8_t *payload)
 {
     struct roce *r = d->roce;
-    struct source source = source_of(d, p->from_qpn);
+    struct source source = source_port_of(d, p->from_qpn);
     struct roce_route route = {r->address, to, source.port, ROCE_PORT};
     if (r->out_count == BATCH)
-        push(r);
+        flush_datagrams(r);
     if (r->out_count == BATCH)
         return false;
     struct datagram *g = &r->out[r->out_count];
@@ -346,15 +348,15 @@ static bool collect(struct device *d, uint32_t to, const struct packet *p, const
     g->other = (struct sockaddr_in){
         .sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(to)};
     r->out_count++;
-    misbehave(d);
+    distort_last(d);
     return true;
 }
 
-static bool drain(struct device *d, uint32_t to, struct ring *ring)
+static bool send_ring(struct device *d, uint32_t to, struct ring *ring)
 {
     const struct packet *p;
     bool broken = false, worked = false;
-    while ((p = ring_peek(ring, &broken)) && collect(d, to, p, (const uint8_t *)(p + 1))) {
+    while ((p = ring_peek(ring, &broken)) && add_datagram(d, to, p, (const uint8_t *)(p + 1))) {
         ring_take(ring, p);
         worked = true;
     }
@@ -372,11 +374,11 @@ bool roce_send(struct device *d)
         struct link_out *l = d->out[i];
         if (!l->roce)
             continue;
-        worked |= drain(d, l->address, &l->roce->leaving);
-        worked |= drain(d, l->address, &l->roce->requests);
+        worked |= send_ring(d, l->address, &l->roce->leaving);
+        worked |= send_ring(d, l->address, &l->roce->requests);
     }
     if (d->roce->out_count)
-        push(d->roce);
+        flush_datagrams(d->roce);
     return worked;
 }
 
@@ -385,25 +387,25 @@ bool roce_send(struct device *d)
 static void send_control(struct qp *qp, uint8_t kind)
 {
     struct packet p = {.kind = kind, .to_qpn = qp->remote_qpn, .from_qpn = qp->qpn, .psn = qp->psn};
-    collect(qp->device, qp->link->address, &p, NULL);
+    add_datagram(qp->device, qp->link->address, &p, NULL);
 }
 
-enum roce_other roce_knows_own(struct qp *qp)
+enum roce_peer_kind roce_query_peer(struct qp *qp)
 {
     struct roce_peer *p = qp->link ? qp->link->roce : NULL;
     uint64_t now = qp->device->now;
     if (!p)
-        return ROCE_OWN_KIND;
-    if (p->kind != ROCE_ASKED || (p->asked && now - p->asked_at < ASK_EACH_NS))
+        return ROCE_PEER_SOFT;
+    if (p->kind != ROCE_PEER_UNKNOWN || (p->asked && now - p->asked_at < ASK_EACH_NS))
         return p->kind;
     if (p->asked == ASK_TIMES) {
         /* Who comes to this address later is asked anew. */
         p->asked = 0;
-        return ROCE_OTHER_KIND;
+        return ROCE_PEER_OTHER;
     }
     p->asked++;
     p->asked_at = now;
-    send_control(qp, PACKET_WHO);
+    send_control(qp, PACKET_PROBE);
     return p->kind;
 }
 
@@ -422,7 +424,8 @@ static void put_packet(struct ring *ring, const struct packet *p, const uint8_t 
     ring_publish(ring);
 }
 
-void roce_take(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from, uint16_t port)
+void roce_handle_datagram(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from,
+                          uint16_t port)
 {
     struct roce_route route = {from, d->roce->address, port, ROCE_PORT};
     struct packet p;
@@ -444,12 +447,12 @@ void roce_take(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from
      * to. */
     p.from_qpn = qp->remote_qpn;
     struct roce_peer *peer = qp->link->roce;
-    if (p.kind == PACKET_WHO)
-        send_control(qp, PACKET_I_AM);
-    else if (p.kind == PACKET_I_AM)
-        peer->kind = ROCE_OWN_KIND;
+    if (p.kind == PACKET_PROBE)
+        send_control(qp, PACKET_PROBE_REPLY);
+    else if (p.kind == PACKET_PROBE_REPLY)
+        peer->kind = ROCE_PEER_SOFT;
     else
-        put_packet(roce_is_answer(p.kind) ? &peer->answers : &peer->arriving, &p, payload);
+        put_packet(roce_is_response(p.kind) ? &peer->responses : &peer->arriving, &p, payload);
 }
 
 bool roce_receive(struct device *d)
@@ -475,7 +478,7 @@ bool roce_receive(struct device *d)
         if (r->capture)
             roce_capture_add(r->capture, &(struct roce_route){from, r->address, port, ROCE_PORT},
                              r->in[i].data, messages[i].msg_len);
-        roce_take(d, r->in[i].data, messages[i].msg_len, from, port);
+        roce_handle_datagram(d, r->in[i].data, messages[i].msg_len, from, port);
     }
     return n > 0;
 }

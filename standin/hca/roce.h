@@ -31,8 +31,8 @@ uint32_t roce_address(const struct device *d);
 uint32_t roce_mtu(const struct device *d);
 
 /* roce_join: stands at the far ends of a pair of links. False: no memory. */
-bool roce_join(struct device *d, struct link_out *out, struct link_in *in);
-void roce_part(struct link_out *out);
+bool roce_attach(struct device *d, struct link_out *out, struct link_in *in);
+void roce_detach(struct link_out *out);
 
 /* roce_receive: brings what has come into the rings; roce_send: sends what stands in them. True:
  * there was some. */
@@ -40,14 +40,15 @@ bool roce_receive(struct device *d);
 bool roce_send(struct device *d);
 
 /* roce_take: one datagram that came from that address and port. */
-void roce_take(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from, uint16_t port);
+void roce_handle_datagram(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from,
+                          uint16_t port);
 
 /* Packets that a queue may have under way, in numbers; 0: any. */
 uint32_t roce_window(const struct qp *qp);
 
 /* roce_knows_own: is the other end an HCA of this kind, with the forms that are not of the
  * standard? It is asked until it answers, or has not for so long that it is another. */
-enum roce_other { ROCE_ASKED, ROCE_OWN_KIND, ROCE_OTHER_KIND };
-enum roce_other roce_knows_own(struct qp *qp);
+enum roce_peer_kind { ROCE_PEER_UNKNOWN, ROCE_PEER_SOFT, ROCE_PEER_OTHER };
+enum roce_peer_kind roce_query_peer(struct qp *qp);
 
 #endif

@@ -56,8 +56,8 @@ static const struct form {
     {0x16, PACKET_SEND, LAST | PACKET_INVALIDATE, HAS_WORD | HAS_PAYLOAD},
     {0x17, PACKET_SEND, ONLY | PACKET_INVALIDATE, HAS_WORD | HAS_PAYLOAD},
     /* Between two of these HCAs. */
-    {0xc0, PACKET_WHO, 0, 0},
-    {0xc1, PACKET_I_AM, 0, 0},
+    {0xc0, PACKET_PROBE, 0, 0},
+    {0xc1, PACKET_PROBE_REPLY, 0, 0},
     {0xc2, PACKET_ATOMIC, 0, HAS_MASKED},
     {0xc3, PACKET_ATOMIC_VALUE, 0, HAS_ACK | HAS_VALUE_4},
 };
@@ -89,13 +89,14 @@ static const struct form *form_of(uint8_t opcode)
     return NULL;
 }
 
-bool roce_is_answer(uint8_t kind)
+bool roce_is_response(uint8_t kind)
 {
     return kind == PACKET_READ_DATA || kind == PACKET_ACK || kind == PACKET_NAK ||
            kind == PACKET_ATOMIC_VALUE;
 }
 
-bool roce_has_form(bool compare_swap, uint32_t bytes, uint64_t operand_mask, uint64_t compare_mask)
+bool roce_is_standard_atomic(bool compare_swap, uint32_t bytes, uint64_t operand_mask,
+                             uint64_t compare_mask)
 {
     if (bytes != 8)
         return false;
@@ -219,7 +220,7 @@ static const struct form *form_for(const struct packet *p, const uint64_t *opera
 {
     if (p->kind == PACKET_ATOMIC) {
         bool swap = p->immediate & COMPARE_BIT;
-        if (!roce_has_form(swap, p->immediate & 0xff, operands[1], operands[3]))
+        if (!roce_is_standard_atomic(swap, p->immediate & 0xff, operands[1], operands[3]))
             return form_of(MASKED);
         return form_of(swap ? COMPARE_SWAP : FETCH_ADD);
     }
@@ -239,9 +240,9 @@ static uint8_t ack_code(const struct packet *p)
     if (p->kind != PACKET_NAK)
         return AETH_ACK;
     switch (p->immediate) {
-    case REFUSED_RNR:
+    case NAK_RNR:
         return (uint8_t)(AETH_RNR | (p->length & 31));
-    case REFUSED_SEQUENCE:
+    case NAK_PSN_SEQUENCE:
         return AETH_SEQUENCE;
     case SYNDROME_REMOTE_INVALID_REQUEST:
         return AETH_INVALID;
@@ -276,7 +277,7 @@ static uint8_t *put_headers(uint8_t *at, const struct packet *p, const struct fo
         at += 36;
     }
     if (f->headers & HAS_ACK) {
-        put32(at, (uint32_t)ack_code(p) << 24 | p->messages);
+        put32(at, (uint32_t)ack_code(p) << 24 | p->msn);
         at += 4;
     }
     if (f->headers & HAS_VALUE) {
@@ -303,8 +304,8 @@ size_t roce_encode(const struct packet *p, const uint8_t *payload, const struct 
         memcpy(numbers, payload, p->bytes < sizeof numbers ? p->bytes : sizeof numbers);
     const struct form *f = form_for(p, numbers);
     uint32_t bytes = f && f->headers & HAS_PAYLOAD ? p->bytes : 0, pad = -bytes & 3;
-    bool request = !roce_is_answer(p->kind);
-    bool ask = request && (p->flags & LAST || p->psn % ROCE_ASK_EACH == ROCE_ASK_EACH - 1);
+    bool request = !roce_is_response(p->kind);
+    bool ask = request && (p->flags & LAST || p->psn % ROCE_ACK_INTERVAL == ROCE_ACK_INTERVAL - 1);
     if (!f || bytes > 4096)
         return 0;
     out[0] = f->opcode;
@@ -325,7 +326,7 @@ size_t roce_encode(const struct packet *p, const uint8_t *payload, const struct 
 
 bool roce_target(const uint8_t *bytes, size_t n, uint32_t *qpn)
 {
-    if (n < ROCE_TRANSPORT_BYTES + ROCE_CHECK_BYTES || n > ROCE_MOST)
+    if (n < ROCE_TRANSPORT_BYTES + ROCE_CHECK_BYTES || n > ROCE_BYTES_MOST)
         return false;
     *qpn = get32(bytes + 4) & 0xffffff;
     /* Version 0; the default partition, as a full or a limited member. */
@@ -344,14 +345,14 @@ static size_t headers_bytes(const struct form *f)
 /* get_ack: an acknowledgement or why not; false: a code that says neither. */
 static bool get_ack(struct packet *p, const uint8_t *at)
 {
-    static const uint8_t reasons[] = {REFUSED_SEQUENCE, SYNDROME_REMOTE_INVALID_REQUEST,
+    static const uint8_t reasons[] = {NAK_PSN_SEQUENCE, SYNDROME_REMOTE_INVALID_REQUEST,
                                       SYNDROME_REMOTE_ACCESS, SYNDROME_REMOTE_OPERATION};
-    p->messages = get32(at) & 0xffffff;
+    p->msn = get32(at) & 0xffffff;
     if (p->kind != PACKET_ACK || at[0] <= AETH_ACK)
         return at[0] <= AETH_ACK;
     p->kind = PACKET_NAK;
     if (at[0] >> 5 == AETH_RNR >> 5) {
-        p->immediate = REFUSED_RNR;
+        p->immediate = NAK_RNR;
         p->length = at[0] & 31;
         return true;
     }
@@ -432,7 +433,7 @@ bool roce_decode(const uint8_t *bytes, size_t n, uint32_t mtu, struct packet *p,
     if (!f)
         return bytes[0] >> 5 == RELIABLE >> 5;
     size_t head = headers_bytes(f), rest = n - ROCE_CHECK_BYTES, pad = bytes[1] >> 4 & 3;
-    bool request = !roce_is_answer(f->kind);
+    bool request = !roce_is_response(f->kind);
     if (head + pad > rest || !fits(f, (uint32_t)(rest - head - pad), mtu))
         return request && f->opcode >> 5 == RELIABLE >> 5;
     p->kind = f->kind;

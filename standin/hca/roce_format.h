@@ -14,10 +14,10 @@ enum {
     ROCE_ATOMIC_BYTES =
         32, /* payload of PACKET_ATOMIC: four operands of 8 bytes, in the host's order */
     /* The longest datagram: headers, 4096 bytes, check. */
-    ROCE_MOST = 4096 + 64,
+    ROCE_BYTES_MOST = 4096 + 64,
     /* Numbers of the requester behind which it asks for an acknowledgement in the midst of a
      * message. */
-    ROCE_ASK_EACH = 8,
+    ROCE_ACK_INTERVAL = 8,
 };
 
 /* From where to where: IPv4 addresses and ports, in the host's order. */
@@ -49,9 +49,10 @@ bool roce_decode(const uint8_t *bytes, size_t n, uint32_t mtu, struct packet *p,
                  const uint8_t **payload, uint64_t scratch[4]);
 
 /* roce_is_answer: a packet of this kind goes to a requester. */
-bool roce_is_answer(uint8_t kind);
+bool roce_is_response(uint8_t kind);
 
 /* Whether an atomic of `bytes` has a form that every HCA knows: of 8 bytes and without masks. */
-bool roce_has_form(bool compare_swap, uint32_t bytes, uint64_t operand_mask, uint64_t compare_mask);
+bool roce_is_standard_atomic(bool compare_swap, uint32_t bytes, uint64_t operand_mask,
+                             uint64_t compare_mask);
 
 #endif

@@ -10,7 +10,7 @@
 enum {
     REQUESTS_A_PASS = 256,
     BYTES_A_PASS = 256 << 10,
-    NUMBERS_TOLD_APART = 1 << 22, /* before and after, in 24 bits */
+    PSN_HALF_RANGE = 1 << 22, /* before and after, in 24 bits */
 };
 
 static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
@@ -23,7 +23,7 @@ static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
 /* --- Doorbells --- */
 
 /* What the doorbell says is what counts; the record is checked against it. */
-static void ring_bell(struct qp *qp, uint16_t index)
+static void handle_doorbell(struct qp *qp, uint16_t index)
 {
     struct device *d = qp->device;
     uint16_t record, other = 0;
@@ -82,7 +82,7 @@ void send_doorbell(struct uar *uar, uint64_t value)
         log_error(d, "doorbell for QP 0x%x on UAR %u; the queue was created on UAR %u", qpn,
                   uar->page_id, qp->uar ? qp->uar->page_id : 0);
     } else {
-        ring_bell(qp, index);
+        handle_doorbell(qp, index);
     }
     if (uar->queues < 2)
         return;
@@ -94,7 +94,7 @@ void send_doorbell(struct uar *uar, uint64_t value)
         if (!other || other == qp || other->uar != uar || !other->ring || other->state != QP_RTS)
             continue;
         if (qp_record(other, 1, &record) && (int16_t)(record - other->producer) > 0)
-            ring_bell(other, record);
+            handle_doorbell(other, record);
     }
 }
 
@@ -135,17 +135,17 @@ static bool check_request(struct qp *qp, const struct wqe *w)
 }
 
 /* is_due_to_fail: counts the request, the first time that it is taken, for SOFT_HCA_FAIL_AT. */
-static bool is_due_to_fail(struct qp *qp)
+static bool must_inject_failure(struct qp *qp)
 {
     struct device *d = qp->device;
-    if ((int16_t)(qp->taken - qp->counted) < 0)
+    if ((int16_t)(qp->taken - qp->counted_end) < 0)
         return false;
-    qp->counted = (uint16_t)(qp->taken + 1);
+    qp->counted_end = (uint16_t)(qp->taken + 1);
     return ++d->count_requests == d->config->fail_at;
 }
 
 /* take: the request at `taken` becomes the current one, or the queue has a fault. */
-static bool take_work(struct qp *qp)
+static bool load_next_wqe(struct qp *qp)
 {
     struct wqe *w = &qp->wqe;
     send_load(qp, qp->taken, qp->words, w);
@@ -159,7 +159,7 @@ static bool take_work(struct qp *qp)
         raise_fault(qp, syndrome, VENDOR_MALFORMED);
         return false;
     }
-    if (is_due_to_fail(qp)) {
+    if (must_inject_failure(qp)) {
         log_error(qp->device, "QP 0x%x: request 0x%x fails because SOFT_HCA_FAIL_AT=%u asks for it",
                   qp->qpn, qp->taken, qp->device->config->fail_at);
         raise_fault(qp, SYNDROME_REMOTE_OPERATION, VENDOR_INJECTED);
@@ -186,10 +186,10 @@ static bool take_work(struct qp *qp)
 }
 
 /* must_wait: something before has to complete first. */
-static bool must_wait(struct qp *qp)
+static bool is_blocked(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
-    bool idle = qp->flight_head == qp->flight_tail,
+    bool idle = qp->outstanding_head == qp->outstanding_tail,
          read = w->opcode == WQE_READ || wqe_is_atomic(w->opcode);
     if ((w->fence == 2 || w->fence == 4) && qp->reads)
         return true;
@@ -236,33 +236,33 @@ static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t byte
     return SYNDROME_NONE;
 }
 
-static uint32_t packets_of(const struct qp *qp, uint64_t bytes)
+static uint32_t packet_count(const struct qp *qp, uint64_t bytes)
 {
     return bytes ? (uint32_t)((bytes + qp->mtu - 1) / qp->mtu) : 1;
 }
 
-static struct flight *begin_flight(struct qp *qp)
+static struct outstanding *add_outstanding(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
-    struct flight *f = &qp->flights[qp->flight_tail & qp->flight_mask];
+    struct outstanding *f = &qp->outstanding[qp->outstanding_tail & qp->outstanding_mask];
     bool read = w->opcode == WQE_READ || wqe_is_atomic(w->opcode);
-    uint32_t packets = wqe_is_local(w->opcode) ? 0 : packets_of(qp, w->length);
-    *f = (struct flight){.first_psn = qp->psn,
-                         .last_psn = psn_add(qp->psn, packets - 1),
-                         .length = (uint32_t)w->length,
-                         .index = qp->taken,
-                         .opcode = w->opcode,
-                         .blocks = w->blocks,
-                         .complete = w->complete,
-                         .solicited = w->complete == 3};
-    qp->flight_tail++;
+    uint32_t packets = wqe_is_local(w->opcode) ? 0 : packet_count(qp, w->length);
+    *f = (struct outstanding){.first_psn = qp->psn,
+                              .last_psn = psn_add(qp->psn, packets - 1),
+                              .length = (uint32_t)w->length,
+                              .index = qp->taken,
+                              .opcode = w->opcode,
+                              .blocks = w->blocks,
+                              .complete = w->complete,
+                              .solicited = w->complete == 3};
+    qp->outstanding_tail++;
     qp->reads += read;
     qp->count_requests++;
     qp->count_bytes += w->length;
     return f;
 }
 
-static void finish(struct qp *qp)
+static void finish_wqe(struct qp *qp)
 {
     qp->taken = (uint16_t)(qp->taken + qp->wqe.blocks);
     qp->busy = qp->begun = false;
@@ -326,10 +326,10 @@ static void fill_kind(const struct wqe *w, struct packet *p, bool last)
  * under way, a low one where packets may be lost. A read that is longer is asked for in parts, one
  * at a time. Their ends do not depend on what was lost: a responder takes no request of which it
  * has executed a part. */
-static uint32_t admitted(const struct qp *qp, uint32_t numbers)
+static uint32_t allowed_packets(const struct qp *qp, uint32_t numbers)
 {
     uint32_t under_way = (qp->psn - qp->acked) & 0xffffff, part = roce_window(qp);
-    part = part ? part : NUMBERS_TOLD_APART;
+    part = part ? part : PSN_HALF_RANGE;
     if (qp->wqe.opcode == WQE_READ) {
         uint32_t to_end = part - qp->offset / qp->mtu % part;
         numbers = numbers < to_end ? numbers : to_end;
@@ -345,7 +345,7 @@ static bool send_packet(struct qp *qp)
     const struct wqe *w = &qp->wqe;
     bool read = w->opcode == WQE_READ, atomic = wqe_is_atomic(w->opcode);
     uint64_t rest = w->length - qp->offset;
-    uint32_t numbers = admitted(qp, read ? packets_of(qp, rest) : 1);
+    uint32_t numbers = allowed_packets(qp, read ? packet_count(qp, rest) : 1);
     if (!numbers)
         return false;
     /* What of the message the packet brings or asks for. */
@@ -364,7 +364,7 @@ static bool send_packet(struct qp *qp)
     if (syndrome) {
         /* What was sent of the message stays without its end; the request is not in flight any
          * more. */
-        qp->flight_tail--;
+        qp->outstanding_tail--;
         qp->reads -= atomic;
         qp->busy = qp->begun = false;
         raise_fault(qp, syndrome, VENDOR_KEY);
@@ -372,20 +372,20 @@ static bool send_packet(struct qp *qp)
     }
     ring_commit(&qp->link->requests, p);
     qp->link->unpublished = true;
-    qp->link_mark = qp->link->requests.own;
+    qp->link_position = qp->link->requests.own;
     qp->opens = false;
     qp->psn = psn_add(qp->psn, numbers);
-    if (psn_before(qp->psn_most, qp->psn))
-        qp->psn_most = qp->psn;
+    if (psn_before(qp->psn_limit, qp->psn))
+        qp->psn_limit = qp->psn;
     qp->offset += part;
     if (last)
-        finish(qp);
-    send_take_late_refusal(qp);
+        finish_wqe(qp);
+    send_apply_late_nak(qp);
     return true;
 }
 
 /* run_local: a request that sends nothing. It completes in its turn. */
-static void run_local(struct qp *qp)
+static void run_local_wqe(struct qp *qp)
 {
     uint8_t syndrome = gather(qp, 0, NULL, qp->wqe.length);
     if (syndrome) {
@@ -394,24 +394,24 @@ static void run_local(struct qp *qp)
         return;
     }
     if (qp->wqe.opcode == WQE_DUMP) /* a read of own memory, which brings what was written there */
-        adversary_place(qp->device, &qp->device->apart, NULL);
-    begin_flight(qp);
-    finish(qp);
+        adversary_flush(qp->device, &qp->device->apart, NULL);
+    add_outstanding(qp);
+    finish_wqe(qp);
     send_retire(qp);
 }
 
 /* is_understood: atomics with masks and of 4 bytes have a form of RoCE between two HCAs of this
  * kind only. False: that is not known yet, or the other end is of another kind. */
-static bool is_understood(struct qp *qp)
+static bool check_atomic_form(struct qp *qp)
 {
     const struct wqe_atomic *a = &qp->wqe.atomic;
     char text[ADDRESS_TEXT];
     if (!wqe_is_atomic(qp->wqe.opcode) ||
-        roce_has_form(a->compare_swap, a->bytes, a->operand_mask, a->compare_mask))
+        roce_is_standard_atomic(a->compare_swap, a->bytes, a->operand_mask, a->compare_mask))
         return true;
-    enum roce_other other = roce_knows_own(qp);
-    if (other != ROCE_OTHER_KIND)
-        return other == ROCE_OWN_KIND;
+    enum roce_peer_kind other = roce_query_peer(qp);
+    if (other != ROCE_PEER_OTHER)
+        return other == ROCE_PEER_SOFT;
     log_error(
         qp->device,
         "QP 0x%x: the atomic at 0x%x, %u bytes%s, has no form in RoCE, and what is at %s is no "
@@ -425,33 +425,33 @@ static bool is_understood(struct qp *qp)
 
 /* start: enters the current request among those in flight. False: something has to happen
  * before. */
-static bool start_next(struct qp *qp)
+static bool start_wqe(struct qp *qp)
 {
-    if (must_wait(qp))
+    if (is_blocked(qp))
         return false;
     if (qp->wqe.address.present && !send_target(qp, &qp->wqe.address))
         return false;
-    if (!qp->link || !ring_reserve(&qp->link->requests, qp->mtu + 8) || !is_understood(qp))
+    if (!qp->link || !ring_reserve(&qp->link->requests, qp->mtu + 8) || !check_atomic_form(qp))
         return false;
-    begin_flight(qp);
+    add_outstanding(qp);
     qp->begun = true;
-    qp->psn = psn_add(qp->psn, qp->resume);
-    qp->offset = qp->resume * qp->mtu;
-    qp->resume = 0;
+    qp->psn = psn_add(qp->psn, qp->resume_packets);
+    qp->offset = qp->resume_packets * qp->mtu;
+    qp->resume_packets = 0;
     return true;
 }
 
 static bool run_request(struct qp *qp, uint64_t *bytes)
 {
-    if (!qp->busy && !take_work(qp))
+    if (!qp->busy && !load_next_wqe(qp))
         return false;
     if (wqe_is_local(qp->wqe.opcode)) {
-        if (must_wait(qp))
+        if (is_blocked(qp))
             return false;
-        run_local(qp);
+        run_local_wqe(qp);
         return true;
     }
-    if (!qp->begun && !start_next(qp))
+    if (!qp->begun && !start_wqe(qp))
         return false;
     while (qp->busy && *bytes < BYTES_A_PASS) {
         *bytes += qp->mtu;
@@ -493,7 +493,7 @@ bool send_run(struct qp *qp)
     if (qp->state != QP_RTS || (qp->wait_until && qp->device->now < qp->wait_until))
         return false;
     qp->wait_until = 0;
-    unsigned most = adversary_budget(qp->device, REQUESTS_A_PASS);
+    unsigned most = adversary_limit(qp->device, REQUESTS_A_PASS);
     for (unsigned n = 0; n < most && bytes < BYTES_A_PASS; n++) {
         if (qp->state != QP_RTS || qp->fault.syndrome || (!qp->busy && qp->taken == qp->producer))
             break;
@@ -506,7 +506,7 @@ bool send_run(struct qp *qp)
             break;
         worked = true;
     }
-    if (qp->fault.syndrome && qp->flight_head == qp->flight_tail) {
+    if (qp->fault.syndrome && qp->outstanding_head == qp->outstanding_tail) {
         struct fault f = qp->fault;
         qp_fail(qp, qp->taken, qp->wqe.opcode, f.syndrome, f.vendor);
         worked = true;

@@ -14,7 +14,7 @@ void send_retire(struct qp *qp);
 
 /* send_take_late_refusal: one that came before its packet was sent again, when that has
  * happened. */
-void send_take_late_refusal(struct qp *qp);
+void send_apply_late_nak(struct qp *qp);
 
 /* DC: the address that a request names, 0: none; is the queue connected to this target?
  * send_target(): connects it, when nothing is in flight. */

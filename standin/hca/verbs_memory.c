@@ -194,7 +194,7 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
     if (e)
         return e;
     if (m->on_gpu)
-        gpu_engine_settle(d);
+        gpu_engine_flush(d);
     if (m->on_gpu)
         gpu_memory_remove((uintptr_t)mr->addr, mr->length);
     if (m->mapped)

@@ -256,18 +256,18 @@ static uint16_t source_port(const struct ibv_ah_attr *ah)
 }
 
 static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr *a, int mask,
-                                struct qp_move *m)
+                                struct qp_modify *m)
 {
     unsigned what = 0;
     if (mask & IBV_QP_ACCESS_FLAGS) {
         m->access =
             (uint8_t)(a->qp_access_flags & (MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC));
         m->access_set = MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC;
-        what |= MOVE_ACCESS;
+        what |= MODIFY_ACCESS;
     }
     if (mask & IBV_QP_MIN_RNR_TIMER) {
         m->rnr_timer = a->min_rnr_timer & 31;
-        what |= MOVE_TIMER;
+        what |= MODIFY_TIMER;
     }
     if (mask & IBV_QP_AV) {
         m->remote = address_of(d, &a->ah_attr);
@@ -275,7 +275,7 @@ static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr
         m->receive_psn = a->rq_psn;
         m->mtu = 128u << a->path_mtu;
         m->source_port = source_port(&a->ah_attr);
-        what |= MOVE_PATH;
+        what |= MODIFY_PATH;
     }
     if (mask & IBV_QP_SQ_PSN) {
         m->send_psn = a->sq_psn;
@@ -283,7 +283,7 @@ static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr
         m->timeout = a->timeout;
         m->retry_count = a->retry_cnt;
         m->rnr_retry = a->rnr_retry;
-        what |= MOVE_SEND;
+        what |= MODIFY_SEND;
     }
     return what;
 }
@@ -370,13 +370,13 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
 {
     struct hca_qp *q = qp_of(qp);
     struct device *d = q->of->device;
-    struct qp_move m = {.to = mask & IBV_QP_STATE ? a->qp_state : q->of->state};
+    struct qp_modify m = {.to = mask & IBV_QP_STATE ? a->qp_state : q->of->state};
     if (mask & IBV_QP_CUR_STATE && a->cur_qp_state != (enum ibv_qp_state)q->of->state)
         return EINVAL;
     if (!acceptable(q, a, mask))
         return EINVAL;
     unsigned what = read_attributes(d, a, mask, &m);
-    int e = qp_move(q->of, &m, what);
+    int e = qp_modify(q->of, &m, what);
     if (e)
         return e;
     if (q->of->type == QP_DCI && m.to == QP_RTR)
@@ -400,7 +400,7 @@ PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask,
     device_lock(d);
     a->qp_state = a->cur_qp_state = (enum ibv_qp_state)q->of->state;
     a->sq_psn = q->of->psn;
-    a->rq_psn = q->of->stream.expected;
+    a->rq_psn = q->of->responder.expected_psn;
     device_unlock(d);
     qp->state = a->qp_state;
     a->cap = q->cap;
