@@ -14,13 +14,13 @@
 pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t cm_acknowledged = PTHREAD_COND_INITIALIZER;
 
-enum { BELL = 0 }; /* the number of an event of epoll that is no identifier's */
+enum { WAKEUP = 0 }; /* the number of an event of epoll that is no identifier's */
 
 /* Programs end a channel while a thread of theirs waits for it. What such a thread finds is looked
  * for here first. */
 static struct cm_channel *channels;
 
-static struct cm_channel **place_of(const struct cm_channel *channel)
+static struct cm_channel **find_channel(const struct cm_channel *channel)
 {
     struct cm_channel **place = &channels;
     while (*place && *place != channel)
@@ -34,11 +34,11 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
     if (!channel)
         return NULL;
     channel->last = &channel->first;
-    channel->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+    channel->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
     channel->channel.fd = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = BELL};
-    if (channel->bell >= 0 && channel->channel.fd >= 0 &&
-        !epoll_ctl(channel->channel.fd, EPOLL_CTL_ADD, channel->bell, &event)) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKEUP};
+    if (channel->wakeup >= 0 && channel->channel.fd >= 0 &&
+        !epoll_ctl(channel->channel.fd, EPOLL_CTL_ADD, channel->wakeup, &event)) {
         pthread_mutex_lock(&cm_lock);
         channel->next = channels;
         channels = channel;
@@ -51,12 +51,12 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 
 void cm_channel_destroy(struct cm_channel *channel)
 {
-    struct cm_channel **place = place_of(channel);
+    struct cm_channel **place = find_channel(channel);
     int e = errno;
     if (*place)
         *place = channel->next;
-    if (channel->bell >= 0)
-        close(channel->bell);
+    if (channel->wakeup >= 0)
+        close(channel->wakeup);
     if (channel->channel.fd >= 0)
         close(channel->channel.fd);
     free(channel);
@@ -77,17 +77,17 @@ static void put_event(struct cm_channel *channel, struct cm_event *event)
     event->next = NULL;
     *channel->last = event;
     channel->last = &event->next;
-    eventfd_write(channel->bell, 1);
+    eventfd_write(channel->wakeup, 1);
 }
 
-static struct cm_event *take(struct cm_channel *channel, struct cm_event **place)
+static struct cm_event *remove_event(struct cm_channel *channel, struct cm_event **place)
 {
     struct cm_event *event = *place;
     eventfd_t one;
     *place = event->next;
     if (!*place)
         channel->last = place;
-    eventfd_read(channel->bell, &one);
+    eventfd_read(channel->wakeup, &one);
     return event;
 }
 
@@ -127,7 +127,7 @@ unsigned cm_move_events(struct cm_id *c, struct cm_channel *to)
             place = &(*place)->next;
             continue;
         }
-        struct cm_event *event = take(from, place);
+        struct cm_event *event = remove_event(from, place);
         moved++;
         if (to)
             put_event(to, event);
@@ -142,13 +142,13 @@ unsigned cm_move_events(struct cm_id *c, struct cm_channel *to)
 /* --- What the program gets --- */
 
 /* Looks at the sockets of the channel with that descriptor once. */
-static int look(int fd, int timeout_ms)
+static int poll_sockets(int fd, int timeout_ms)
 {
     struct epoll_event events[16];
     int n = epoll_wait(fd, events, 16, timeout_ms);
     pthread_mutex_lock(&cm_lock);
     for (int i = 0; i < n; i++) {
-        struct cm_id *c = events[i].data.u64 == BELL ? NULL : cm_id_find(events[i].data.u64);
+        struct cm_id *c = events[i].data.u64 == WAKEUP ? NULL : cm_id_find(events[i].data.u64);
         if (c)
             cm_handle_socket(c);
     }
@@ -169,12 +169,12 @@ PUBLIC int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_e
     struct cm_channel *channel = HOLDER(public, struct cm_channel, channel);
     for (int timeout_ms = 0;;) {
         pthread_mutex_lock(&cm_lock);
-        if (!*place_of(channel)) {
+        if (!*find_channel(channel)) {
             pthread_mutex_unlock(&cm_lock);
             wait_for_ever();
         }
         int fd = public->fd; /* not before: the channel may have ended */
-        struct cm_event *event = channel->first ? take(channel, &channel->first) : NULL;
+        struct cm_event *event = channel->first ? remove_event(channel, &channel->first) : NULL;
         if (event)
             cm_of(event->event.id)->listener = NULL; /* from now on it is the program's */
         pthread_mutex_unlock(&cm_lock);
@@ -182,7 +182,7 @@ PUBLIC int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_e
             *out = &event->event;
             return 0;
         }
-        int n = look(fd, timeout_ms);
+        int n = poll_sockets(fd, timeout_ms);
         if (n < 0)
             return -1;
         if (n)

@@ -29,7 +29,7 @@ void device_unlock(struct device *d)
 
 void device_wake(struct device *d)
 {
-    link_wake_engine(d->bell);
+    link_wake_engine(d->wakeup);
 }
 
 void device_wake_connector(struct device *d)
@@ -42,7 +42,7 @@ void device_wake_connector(struct device *d)
 void device_changes(struct device *d)
 {
     /* Pairs with the load of who keeps keys (gpu_engine.c). */
-    __atomic_add_fetch(&d->bell[2], 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&d->wakeup[2], 1, __ATOMIC_RELEASE);
 }
 
 int start_thread(pthread_t *t, void *(*body)(void *), struct device *d)

@@ -275,7 +275,8 @@ static const char *fill_rings(struct command *c, struct qp *qp)
         return "one of ring and record is in GPU memory";
     if (wq->on_gpu && (own_rq || !sq))
         return "receive queues in GPU memory are not kept";
-    if (sq && !(wq->on_gpu ? qp_set_gpu_ring : qp_set_ring)(qp, at + rq_bytes, UINT32_C(1) << log_sq))
+    if (sq &&
+        !(wq->on_gpu ? qp_set_gpu_ring : qp_set_ring)(qp, at + rq_bytes, UINT32_C(1) << log_sq))
         return "no memory";
     if (own_rq)
         qp->receive = (struct receive_queue){

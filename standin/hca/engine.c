@@ -90,7 +90,7 @@ static void publish(struct device *d)
         l->unpublished = false;
         ring_publish(&l->requests);
         if (!l->self)
-            link_wake_engine(l->bell);
+            link_wake_engine(l->wakeup);
     }
 }
 
@@ -126,8 +126,8 @@ static void sleep_idle(struct device *d, uint64_t idle_ns, bool timed)
         most = 50000;
     sleep = sleep < SHORTEST_SLEEP_NS ? SHORTEST_SLEEP_NS : sleep > most ? most : sleep;
     struct timespec t = {(time_t)(sleep / 1000000000), (long)(sleep % 1000000000)};
-    uint32_t seen = __atomic_load_n(&d->bell[0], __ATOMIC_RELAXED);
-    __atomic_store_n(&d->bell[1], 1, __ATOMIC_RELAXED);
+    uint32_t seen = __atomic_load_n(&d->wakeup[0], __ATOMIC_RELAXED);
+    __atomic_store_n(&d->wakeup[1], 1, __ATOMIC_RELAXED);
     /* Pairs with the fence of link_wake_engine(): after it, what was published without a ring is
      * seen. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -135,8 +135,8 @@ static void sleep_idle(struct device *d, uint64_t idle_ns, bool timed)
     bool unused, worked = engine_pass(d, &unused);
     device_unlock(d);
     if (!worked && !atomic_load(&d->stop))
-        syscall(SYS_futex, d->bell, FUTEX_WAIT, seen, &t, NULL, 0);
-    __atomic_store_n(&d->bell[1], 0, __ATOMIC_RELAXED);
+        syscall(SYS_futex, d->wakeup, FUTEX_WAIT, seen, &t, NULL, 0);
+    __atomic_store_n(&d->wakeup[1], 0, __ATOMIC_RELAXED);
 }
 
 /* step_aside: for others of this CPU. Returns until when to sleep instead. */

@@ -15,9 +15,9 @@
 
 enum {
     SLICE_NS = 4 * 1000 * 1000,
-    LOOK_NS = 20 * 1000,  /* between looks whether a slice has ended */
-    REST_NS = 500 * 1000, /* without a queue */
-    RETURNS = 64,         /* so often a queue may be left to the CPU; then it stays there */
+    POLL_NS = 20 * 1000,  /* between looks whether a slice has ended */
+    IDLE_NS = 500 * 1000, /* without a queue */
+    RETURNS_MOST = 64,    /* so often a queue may be left to the CPU; then it stays there */
     BLOCKS_MOST = 64,     /* of threads; as QUEUES_A_BLOCK of gpu_kernel.h has it: */
     QUEUES_EACH = 32,
     REGISTER_BYTES = 128,
@@ -60,9 +60,9 @@ static void pause_ns(long ns)
 
 /* --- Giving and taking --- */
 
-static bool is_for_gpu(const struct qp *qp)
+static bool is_gpu_runnable(const struct qp *qp)
 {
-    return qp->gpu_ring && !qp->by_gpu && !qp->leaves && qp->returns < RETURNS &&
+    return qp->gpu_ring && !qp->by_gpu && !qp->leaves && qp->returns < RETURNS_MOST &&
            qp->type == QP_RC && qp->state == QP_RTS && qp->send_cq->on_gpu &&
            qp->send_cq->users <= 2 && qp->uar && qp->uar->queues == 1 && qp->uar->pinned &&
            !qp->uar->owed && qp->link && !qp->link->roce && !atomic_load(&qp->link->dead) &&
@@ -109,7 +109,7 @@ static void count(struct qp *qp, struct gpu_queue *k)
 }
 
 /* The CPU goes on where the kernel has stopped: the doorbell's last value is new to it. */
-static void take_back(struct gpu_engine *g, uint32_t i)
+static void reclaim_queue(struct gpu_engine *g, uint32_t i)
 {
     struct qp *qp = g->owners[i];
     const struct gpu_queue *k = &g->queues[i];
@@ -132,15 +132,16 @@ static bool must_leave(const struct qp *qp, const struct gpu_queue *k)
 
 static uint64_t count_changes(const struct gpu_engine *g, const struct device *d)
 {
-    uint64_t sum = __atomic_load_n(&d->bell[2], __ATOMIC_ACQUIRE);
+    uint64_t sum = __atomic_load_n(&d->wakeup[2], __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < g->count; i++)
-        if (g->owners[i]->link && g->owners[i]->link->bell)
-            sum += (uint64_t)__atomic_load_n(&g->owners[i]->link->bell[2], __ATOMIC_ACQUIRE) << 20;
+        if (g->owners[i]->link && g->owners[i]->link->wakeup)
+            sum += (uint64_t)__atomic_load_n(&g->owners[i]->link->wakeup[2], __ATOMIC_ACQUIRE)
+                   << 20;
     return sum + g->count;
 }
 
 /* Under the lock: who has the kernel's queues in the next slice. */
-static void deal(struct device *d, struct gpu_engine *g)
+static void update_owners(struct device *d, struct gpu_engine *g)
 {
     for (uint32_t i = 0; i < g->count; i++) {
         struct qp *qp = g->owners[i];
@@ -148,11 +149,11 @@ static void deal(struct device *d, struct gpu_engine *g)
         if (!must_leave(qp, &g->queues[i]))
             continue;
         qp->returns += g->queues[i].parked == GPU_UNUSUAL;
-        take_back(g, i--);
+        reclaim_queue(g, i--);
     }
     for (unsigned n = 1; n < MAX_QPS; n++) {
         struct qp *qp = d->qps[n];
-        if (qp && is_for_gpu(qp) && g->count < GPU_QUEUES)
+        if (qp && is_gpu_runnable(qp) && g->count < GPU_QUEUES)
             give_queue(g, qp);
         else if (qp && qp->gpu_ring && qp->uar && !qp->by_gpu && qp->state != QP_RESET)
             qp->uar->by_cpu = true;
@@ -218,7 +219,7 @@ static int run_slice(struct gpu_engine *g)
 {
     int result = launch(g);
     while (!result && (result = g->driver->stream_query(g->stream)) == DRIVER_NOT_READY) {
-        pause_ns(LOOK_NS);
+        pause_ns(POLL_NS);
         result = 0;
     }
     return result;
@@ -238,11 +239,11 @@ static void *conduct(void *device)
     int result = g->driver->push(g->context);
     device_lock(d);
     while (!atomic_load(&g->stop) && !result) {
-        deal(d, g);
+        update_owners(d, g);
         end_slice(d, g);
         device_unlock(d);
         if (!g->count)
-            pause_ns(REST_NS);
+            pause_ns(IDLE_NS);
         else if (!find_keys(d, g))
             result = run_slice(g);
         device_lock(d);
@@ -250,7 +251,7 @@ static void *conduct(void *device)
     if (result)
         log_error(d, "the engine on GPU %d ends: the CUDA driver says %d", g->gpu, result);
     while (g->count)
-        take_back(g, 0);
+        reclaim_queue(g, 0);
     atomic_store(&g->stop, true);
     end_slice(d, g);
     device_unlock(d);

@@ -14,12 +14,12 @@
 
 enum { ANSWER_MS = 2000, UNIT_BYTES = 2 << 20 };
 
-struct question {
+struct key_query {
     char word[sizeof GPU_KEYS_QUERY]; /* first: by it the question is known */
     uint32_t key, number, asking;     /* queue that it is for, queue that asks */
 };
 
-struct answer {
+struct key_reply {
     uint64_t address, bytes;
     uint32_t access, valid;
 };
@@ -146,7 +146,7 @@ static int export_memory(const struct gpu_driver *driver, uint64_t memory, uint6
     return fd;
 }
 
-static void send_answer(int socket, const struct answer *a, int fd)
+static void send_answer(int socket, const struct key_reply *a, int fd)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -169,8 +169,8 @@ static void send_answer(int socket, const struct answer *a, int fd)
 
 void gpu_keys_answer_query(struct device *d, int socket)
 {
-    struct question q;
-    struct answer a = {0};
+    struct key_query q;
+    struct key_reply a = {0};
     struct mr_entry e;
     const struct gpu_driver *driver = gpu_driver();
     int fd = -1;
@@ -180,16 +180,17 @@ void gpu_keys_answer_query(struct device *d, int socket)
         gpu_driver_owner(driver, e.memory) >= 0)
         fd = export_memory(driver, e.memory, e.bytes);
     if (fd >= 0)
-        a = (struct answer){.address = e.address, .bytes = e.bytes, .access = e.access, .valid = 1};
+        a = (struct key_reply){
+            .address = e.address, .bytes = e.bytes, .access = e.access, .valid = 1};
     send_answer(socket, &a, fd);
     if (fd >= 0)
         close(fd);
 }
 
 /* A file descriptor, or -1. */
-static int ask(const struct gpu_key_request *want, struct answer *a)
+static int request_key(const struct gpu_key_request *want, struct key_reply *a)
 {
-    const struct question q = {GPU_KEYS_QUERY, want->key, want->peer, want->number};
+    const struct key_query q = {GPU_KEYS_QUERY, want->key, want->peer, want->number};
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
@@ -236,11 +237,12 @@ static bool import_memory(const struct gpu_driver *driver, int gpu, int fd, stru
 }
 
 /* Asked for each queue by itself, mapped once. */
-static struct gpu_mapping *map_far(struct gpu_keys *keys, const struct gpu_driver *driver, int gpu,
-                                   const struct gpu_key_request *want, struct answer *what)
+static struct gpu_mapping *map_remote(struct gpu_keys *keys, const struct gpu_driver *driver,
+                                      int gpu, const struct gpu_key_request *want,
+                                      struct key_reply *what)
 {
     struct gpu_mapping *m, *made = calloc(1, sizeof *made);
-    int fd = made ? ask(want, what) : -1;
+    int fd = made ? request_key(want, what) : -1;
     for (m = keys->mappings; m; m = m->next)
         if (fd >= 0 && m->remote == want->remote && m->key == want->key)
             break;
@@ -270,8 +272,8 @@ bool gpu_keys_add(struct device *d, struct gpu_keys *keys, const struct gpu_driv
         return look_up_locking(d, want->key, want->is_remote ? want->peer : want->number,
                                want->is_remote ? want->number : 0, &e) &&
                add_own(keys, driver, gpu, name, &e);
-    struct answer a = {0};
-    const struct gpu_mapping *m = map_far(keys, driver, gpu, want, &a);
+    struct key_reply a = {0};
+    const struct gpu_mapping *m = map_remote(keys, driver, gpu, want, &a);
     if (!m)
         return false;
     const struct gpu_key key = {name, a.address, a.bytes, m->at, a.access, 0};

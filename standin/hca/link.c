@@ -69,17 +69,17 @@ static void *map_received(int fd, size_t bytes)
     return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 }
 
-void link_wake_engine(uint32_t *bell)
+void link_wake_engine(uint32_t *wakeup)
 {
-    if (!bell)
+    if (!wakeup)
         return;
     /* Pairs with the fence of an engine that lies down: either it sees what was published before,
      * or this sees that it sleeps. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(&bell[1], __ATOMIC_RELAXED))
+    if (!__atomic_load_n(&wakeup[1], __ATOMIC_RELAXED))
         return;
-    __atomic_add_fetch(&bell[0], 1, __ATOMIC_RELAXED);
-    syscall(SYS_futex, bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+    __atomic_add_fetch(&wakeup[0], 1, __ATOMIC_RELAXED);
+    syscall(SYS_futex, wakeup, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 /* --- Names --- */
@@ -95,7 +95,7 @@ static socklen_t name_of(unsigned lid, struct sockaddr_un *a)
 int link_open(struct device *d)
 {
     struct sockaddr_un a;
-    void *bell;
+    void *wakeup;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
@@ -112,7 +112,7 @@ int link_open(struct device *d)
         if (errno != EADDRINUSE)
             break;
     }
-    d->wakeup_fd = lid && !listen(fd, 256) ? shared_memory(WAKEUP_BYTES, &bell) : -1;
+    d->wakeup_fd = lid && !listen(fd, 256) ? shared_memory(WAKEUP_BYTES, &wakeup) : -1;
     if (d->wakeup_fd < 0 || pipe2(d->wake, O_CLOEXEC | O_NONBLOCK)) {
         int e = errno;
         close(fd);
@@ -121,7 +121,7 @@ int link_open(struct device *d)
         errno = e;
         return -1;
     }
-    d->bell = bell;
+    d->wakeup = wakeup;
     d->lid = (uint16_t)lid;
     d->listener = fd;
     return 0;
@@ -132,8 +132,8 @@ static void free_out(struct link_out *l)
     if (l->fd >= 0)
         close(l->fd);
     munmap(l->memory, l->bytes);
-    if (l->bell && !l->self)
-        munmap(l->bell, WAKEUP_BYTES);
+    if (l->wakeup && !l->self)
+        munmap(l->wakeup, WAKEUP_BYTES);
     roce_detach(l);
     free(l);
 }
@@ -145,8 +145,8 @@ static void free_in(struct link_in *l)
         close(l->fd);
     if (l->memory)
         munmap(l->memory, l->bytes);
-    if (l->bell)
-        munmap(l->bell, WAKEUP_BYTES);
+    if (l->wakeup)
+        munmap(l->wakeup, WAKEUP_BYTES);
     free(l);
 }
 
@@ -160,7 +160,7 @@ void link_close(struct device *d)
     close(d->listener);
     close(d->wake[0]);
     close(d->wake[1]);
-    munmap(d->bell, WAKEUP_BYTES);
+    munmap(d->wakeup, WAKEUP_BYTES);
     close(d->wakeup_fd);
 }
 
@@ -262,20 +262,20 @@ static int exchange_handshake(struct device *d, struct link_out *l, int memory_f
 {
     struct sockaddr_un a;
     struct handshake h = {HANDSHAKE_MAGIC, HANDSHAKE_VERSION, d->lid, (uint32_t)l->requests.size};
-    int fds[2] = {memory_fd, d->wakeup_fd}, bell = -1;
+    int fds[2] = {memory_fd, d->wakeup_fd}, wakeup = -1;
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     socklen_t n = name_of(l->address, &a);
     if (s < 0)
         return -1;
     if (connect(s, (struct sockaddr *)&a, n) || send_handshake(s, &h, fds, 2) ||
-        receive_handshake(s, &h, &bell, 1)) {
+        receive_handshake(s, &h, &wakeup, 1)) {
         close(s);
         return -1;
     }
-    l->bell = map_received(bell, WAKEUP_BYTES);
-    close(bell);
-    if (l->bell == MAP_FAILED) {
-        l->bell = NULL;
+    l->wakeup = map_received(wakeup, WAKEUP_BYTES);
+    close(wakeup);
+    if (l->wakeup == MAP_FAILED) {
+        l->wakeup = NULL;
         close(s);
         return -1;
     }
@@ -442,14 +442,14 @@ static void accept_connection(struct device *d, int s)
     in->fd = s;
     in->bytes = 2 * ring_total(h.ring_bytes);
     in->memory = sane ? map_received(fds[0], in->bytes) : MAP_FAILED;
-    in->bell = map_received(fds[1], WAKEUP_BYTES);
+    in->wakeup = map_received(fds[1], WAKEUP_BYTES);
     close(fds[0]);
     close(fds[1]);
-    if (in->memory == MAP_FAILED || (void *)in->bell == MAP_FAILED) {
+    if (in->memory == MAP_FAILED || (void *)in->wakeup == MAP_FAILED) {
         if (in->memory != MAP_FAILED)
             munmap(in->memory, in->bytes);
-        if ((void *)in->bell != MAP_FAILED)
-            munmap(in->bell, WAKEUP_BYTES);
+        if ((void *)in->wakeup != MAP_FAILED)
+            munmap(in->wakeup, WAKEUP_BYTES);
         close(s);
         free(in);
         return;

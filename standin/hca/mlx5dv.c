@@ -91,14 +91,14 @@ PUBLIC void mlx5dv_devx_free_uar(struct mlx5dv_devx_uar *devx_uar)
 /* --- Memory of queues --- */
 
 /* Memory of a GPU takes an engine there. False: there is none. */
-static bool reach_umem(struct device *d, struct umem *u)
+static bool map_umem(struct device *d, struct umem *u)
 {
     const struct gpu_driver *driver = gpu_driver();
     int gpu = driver ? gpu_driver_owner(driver, (uintptr_t)u->address) : -1;
     if (gpu < 0)
         return true;
     u->on_gpu = gpu_engine_start(d, gpu) && gpu_engine_map(d, (uintptr_t)u->address, u->bytes) &&
-             gpu_memory_add((uintptr_t)u->address, u->bytes) == GPU_MEMORY_THERE;
+                gpu_memory_add((uintptr_t)u->address, u->bytes) == GPU_MEMORY_THERE;
     return u->on_gpu;
 }
 
@@ -116,7 +116,7 @@ PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context
     }
     u->address = addr;
     u->bytes = size;
-    if (!reach_umem(d, u)) {
+    if (!map_umem(d, u)) {
         free(h);
         free(u);
         errno = EOPNOTSUPP;

@@ -583,7 +583,7 @@ static bool run_requests(struct link_in *link, struct device *d)
         /* In this order: who sees its requests read and no answer may take them for lost. */
         ring_publish(&link->responses);
         ring_release(&link->requests);
-        link_wake_engine(link->bell);
+        link_wake_engine(link->wakeup);
     }
     if (broken && !atomic_exchange(&link->dead, true))
         log_error(d, "the requests of %s cannot be read", address_text(link->address, text));

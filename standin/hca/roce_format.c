@@ -182,7 +182,7 @@ void roce_pseudo_header(const struct roce_route *route, size_t bytes,
 /* check_of: over a datagram of n bytes without its check. What routers change counts as ones: type
  * of service, time to live, both checksums, and the byte of the transport header that tells of
  * congestion. */
-static uint32_t check_of(const uint8_t *bytes, size_t n, const struct roce_route *route)
+static uint32_t crc_of(const uint8_t *bytes, size_t n, const struct roce_route *route)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint8_t head[8 + ROCE_PSEUDO_BYTES + 8];
@@ -198,7 +198,7 @@ static uint32_t check_of(const uint8_t *bytes, size_t n, const struct roce_route
 
 static void put_check(uint8_t *bytes, size_t n, const struct roce_route *route)
 {
-    uint32_t crc = check_of(bytes, n, route);
+    uint32_t crc = crc_of(bytes, n, route);
     for (unsigned i = 0; i < 4; i++)
         bytes[n + i] = (uint8_t)(crc >> 8 * i);
 }
@@ -208,7 +208,7 @@ bool roce_is_whole(const uint8_t *bytes, size_t n, const struct roce_route *rout
     if (n < ROCE_TRANSPORT_BYTES + ROCE_CHECK_BYTES)
         return false;
     n -= ROCE_CHECK_BYTES;
-    uint32_t crc = check_of(bytes, n, route), there = 0;
+    uint32_t crc = crc_of(bytes, n, route), there = 0;
     for (unsigned i = 0; i < 4; i++)
         there |= (uint32_t)bytes[n + i] << 8 * i;
     return crc == there;
@@ -412,7 +412,7 @@ static bool get_headers(struct packet *p, const struct form *f, const uint8_t *a
 }
 
 /* fits: all packets of a message but the last are as long as the path MTU. */
-static bool fits(const struct form *f, uint32_t bytes, uint32_t mtu)
+static bool is_length_valid(const struct form *f, uint32_t bytes, uint32_t mtu)
 {
     if (!(f->headers & HAS_PAYLOAD))
         return !bytes;
@@ -434,7 +434,7 @@ bool roce_decode(const uint8_t *bytes, size_t n, uint32_t mtu, struct packet *p,
         return bytes[0] >> 5 == RELIABLE >> 5;
     size_t head = headers_bytes(f), rest = n - ROCE_CHECK_BYTES, pad = bytes[1] >> 4 & 3;
     bool request = !roce_is_response(f->kind);
-    if (head + pad > rest || !fits(f, (uint32_t)(rest - head - pad), mtu))
+    if (head + pad > rest || !is_length_valid(f, (uint32_t)(rest - head - pad), mtu))
         return request && f->opcode >> 5 == RELIABLE >> 5;
     p->kind = f->kind;
     p->flags = (uint8_t)(f->flags | (bytes[1] & 0x80 && f->flags & LAST ? PACKET_SOLICITED : 0));

@@ -37,7 +37,7 @@ struct bench_rings {
     uint64_t requests[(sizeof(struct ring_shared) + RING_DATA) / 8] __attribute__((aligned(64)));
     uint64_t responses[(sizeof(struct ring_shared) + RING_DATA) / 8] __attribute__((aligned(64)));
     struct ring far_requests, far_responses;
-    uint32_t bell[4];
+    uint32_t wakeup[4];
 };
 
 static struct config config;
@@ -45,7 +45,7 @@ static struct device device;
 static struct mr_entry entries[MAX_MRS];
 static uint8_t memory[MEMORY_BYTES] __attribute__((aligned(64)));
 static uint8_t memory_before[MEMORY_BYTES];
-static uint32_t bell[4];
+static uint32_t wakeup[4];
 static struct bench_rings out_rings[2], in_rings;
 static struct link_out links_out[2];
 static struct link_in link_in;
@@ -88,7 +88,7 @@ void device_unlock(struct device *d)
 
 void link_wake_engine(uint32_t *at)
 {
-    rings_of_bell += at == in_rings.bell || at == out_rings[0].bell ? 1 : 100;
+    rings_of_bell += at == in_rings.wakeup || at == out_rings[0].wakeup ? 1 : 100;
 }
 
 struct link_out *link_find(struct device *d, uint32_t address)
@@ -213,7 +213,7 @@ static inline void bench_begin(void)
     device.config = &config;
     device.lid = LOCAL_LID;
     device.random = 1;
-    device.bell = bell;
+    device.wakeup = wakeup;
     device.uar_top = 1;
     device.keys = (struct mr_table){entries, MAX_MRS};
     bench_clock = device.now = 5000000000;
@@ -239,7 +239,7 @@ static inline void bench_begin(void)
         ring_make(&links_out[i].requests, &r->far_requests, r->requests, RING_DATA);
         ring_make(&links_out[i].responses, &r->far_responses, r->responses, RING_DATA);
         links_out[i].address = REMOTE_LID + i;
-        links_out[i].bell = r->bell;
+        links_out[i].wakeup = r->wakeup;
         links_out[i].fd = -1;
         device.out[device.out_count++] = &links_out[i];
         cqs[i] = (struct cq){.device = &device,
@@ -251,7 +251,7 @@ static inline void bench_begin(void)
     ring_make(&link_in.requests, &in_rings.far_requests, in_rings.requests, RING_DATA);
     ring_make(&link_in.responses, &in_rings.far_responses, in_rings.responses, RING_DATA);
     link_in.address = REMOTE_LID;
-    link_in.bell = in_rings.bell;
+    link_in.wakeup = in_rings.wakeup;
     link_in.fd = -1;
     device.in[device.in_count++] = &link_in;
     for (unsigned i = 0; i < 3; i++) {
@@ -552,8 +552,8 @@ static inline void say_log(void)
 
 static inline void say_stream(const struct responder *s)
 {
-    say("  stream %x from %u: expected %06x said %06x messages %u", s->qpn, s->from, s->expected_psn,
-        s->ack_psn, s->msn);
+    say("  stream %x from %u: expected %06x said %06x messages %u", s->qpn, s->from,
+        s->expected_psn, s->ack_psn, s->msn);
     if (s->nak_sent | s->ack_pending | s->receiving)
         say("%s%s%s", s->nak_sent ? " refused" : "", s->ack_pending ? " acknowledge" : "",
             s->receiving ? " receiving" : "");

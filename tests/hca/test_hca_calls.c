@@ -891,7 +891,8 @@ static void completions(void)
     for (unsigned i = 0; i < 4; i++)
         q->receive_ids[i] = 0x600 + i;
     for (unsigned i = 0; i < sizeof opcodes; i++) {
-        struct outstanding f = {.index = (uint16_t)(i + 17), .opcode = opcodes[i], .received = 99 + i};
+        struct outstanding f = {
+            .index = (uint16_t)(i + 17), .opcode = opcodes[i], .received = 99 + i};
         cq_write_request(of, q->of, &f);
         assert_int_equal(ibv_poll_cq(cq, 8, wc), 1);
         say_wc(wc);
@@ -1365,9 +1366,9 @@ static void contexts(void)
     }
     other = whole_open(1);
     assert_int_equal(ibv_close_device(other), 0);
-    uint32_t before = d->bell[2];
+    uint32_t before = d->wakeup[2];
     device_changes(d);
-    assert_int_equal(d->bell[2], before + 1);
+    assert_int_equal(d->wakeup[2], before + 1);
     char byte;
     while (read(d->wake[0], &byte, 1) == 1)
         ;

@@ -70,8 +70,8 @@ static void say_qp(const struct qp *qp)
         qp->srq ? qp->srq->number : 0, qp->memories[0]->users, qp->memories[1]->users);
     say("  to %x at %u mtu %u port %x psn %x/%x/%x expected %x said %x from %x %u\n",
         short_qpn(qp->remote_qpn), qp->remote, qp->mtu, qp->source_port, qp->psn, qp->acked,
-        qp->psn_limit, qp->responder.expected_psn, qp->responder.ack_psn, short_qpn(qp->responder.qpn),
-        qp->responder.from);
+        qp->psn_limit, qp->responder.expected_psn, qp->responder.ack_psn,
+        short_qpn(qp->responder.qpn), qp->responder.from);
     say("  access %x timer %u reads %u timeout %u tries %u %u %u %u link %d window %u%s\n",
         qp->access, qp->rnr_timer, qp->max_reads, qp->timeout, qp->retry_count, qp->retries,
         qp->rnr_retry, qp->rnr_tries, qp->link != NULL, qp->window, qp->listed ? " listed" : "");

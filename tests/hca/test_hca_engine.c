@@ -17,7 +17,7 @@
 
 static struct config config;
 static struct device device;
-static uint32_t bell[4];
+static uint32_t wakeup[4];
 static uint64_t clock_now;
 
 /* --- What is made up --- */
@@ -192,14 +192,14 @@ long __wrap_syscall(long number, long a0, long a1, long a2, long a3, long a4, lo
     if (number != SYS_futex)
         return __real_syscall(number, a0, a1, a2, a3, a4, a5);
     const struct timespec *t = (const struct timespec *)a3;
-    assert_ptr_equal((const uint32_t *)a0, bell);
+    assert_ptr_equal((const uint32_t *)a0, wakeup);
     assert_int_equal((int)a1, FUTEX_WAIT);
     assert_int_equal(a4, 0);
     assert_int_equal((int)a5, 0);
     assert_int_equal(lock_depth, 0);
     sleeps.calls++;
     sleeps.seen = (uint32_t)a2;
-    sleeps.asleep = bell[1];
+    sleeps.asleep = wakeup[1];
     sleeps.time = *t;
     clock_now += (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
     say("  sleeps %lld.%09ld\n", (long long)t->tv_sec, t->tv_nsec);
@@ -339,9 +339,9 @@ static int setup(void **state)
     memset(&device, 0, sizeof device);
     config = (struct config){.idle_us = 1000};
     device.config = &config;
-    device.bell = bell;
+    device.wakeup = wakeup;
     device.uar_top = 1;
-    memset(bell, 0, sizeof bell);
+    memset(wakeup, 0, sizeof wakeup);
     memset(skips, 0, sizeof skips);
     memset(&sleeps, 0, sizeof sleeps);
     skip_count = rings = bells = far_reads = calls = yields = wakes = changes = slacks = 0;
@@ -479,8 +479,8 @@ static void all_that_may_work_has_its_turn(void **state)
     static struct cq cqs[2];
     uint32_t peer[4];
     bool timed;
-    links[0] = (struct link_out){.unpublished = true, .bell = peer};
-    links[1] = (struct link_out){.self = true, .unpublished = true, .bell = bell};
+    links[0] = (struct link_out){.unpublished = true, .wakeup = peer};
+    links[1] = (struct link_out){.self = true, .unpublished = true, .wakeup = wakeup};
     struct ring_shared *shared = calloc(2, sizeof *shared);
     for (unsigned i = 0; i < 2; i++) {
         links[i].requests = (struct ring){.shared = &shared[i], .own = 77 + i};
@@ -546,11 +546,11 @@ static void sleeps_get_longer(void **state)
     passes_left = 60;
     works_at = 0;
     away = 30000;
-    bell[0] = 41;
+    wakeup[0] = 41;
     atomic_store(&device.wanted, 1);
     run_engine(300);
     say("  yields %u, slack %u, asleep %u seen %u now %u\n", yields, slacks, sleeps.asleep,
-        sleeps.seen, bell[1]);
+        sleeps.seen, wakeup[1]);
 }
 
 static void work_ends_the_sleep(void **state)
@@ -751,9 +751,10 @@ static void moves(void **state)
             "expected %x said %x stream %x %u psn %x %x %x reads %u timeout %u "
             "tries %u %u %u %u link %d window %u\n",
             i, e, qp.state, qp.access, qp.rnr_timer, qp.remote_qpn, qp.remote, qp.mtu,
-            qp.source_port, qp.responder.expected_psn, qp.responder.ack_psn, qp.responder.qpn, qp.responder.from,
-            qp.psn, qp.acked, qp.psn_limit, qp.max_reads, qp.timeout, qp.retry_count, qp.retries,
-            qp.rnr_retry, qp.rnr_tries, qp.link == &links[1] ? 2 : qp.link == &links[0], qp.window);
+            qp.source_port, qp.responder.expected_psn, qp.responder.ack_psn, qp.responder.qpn,
+            qp.responder.from, qp.psn, qp.acked, qp.psn_limit, qp.max_reads, qp.timeout,
+            qp.retry_count, qp.retries, qp.rnr_retry, qp.rnr_tries,
+            qp.link == &links[1] ? 2 : qp.link == &links[0], qp.window);
         say("  cpu %d leaves %d wakes %u changes %u\n", u.by_cpu, qp.leaves, wakes, changes);
     }
 }

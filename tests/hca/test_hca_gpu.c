@@ -512,7 +512,7 @@ void *__wrap_calloc(size_t count, size_t bytes)
 }
 
 static struct mr_entry keys_of_device[64];
-static uint32_t bell[4], peer_bell[4];
+static uint32_t wakeup[4], peer_bell[4];
 
 static void begin(void)
 {
@@ -521,9 +521,9 @@ static void begin(void)
     config = (struct config){.engine = ENGINE_GPU};
     device.config = &config;
     device.lid = OWN_LID;
-    device.bell = bell;
+    device.wakeup = wakeup;
     device.keys = (struct mr_table){keys_of_device, 64};
-    memset(bell, 0, sizeof bell);
+    memset(wakeup, 0, sizeof wakeup);
     fails = "";
     depth = 0;
     quiet = false;
@@ -1020,7 +1020,7 @@ static void queues_make(void)
     memset(peer_bell, 0, sizeof peer_bell);
     memset(&peer_link, 0, sizeof peer_link);
     peer_link.address = PEER_LID;
-    peer_link.bell = peer_bell;
+    peer_link.wakeup = peer_bell;
     for (unsigned i = 0; i < 3; i++) {
         uars[i] = (struct uar){.device = &device,
                                .page_id = i + 1,
@@ -1126,7 +1126,7 @@ static void kernel(struct gpu_slice *slice)
         k[0].lacks = (uint64_t)k[0].peer << 32 | 78;
     }
     if (slices_seen == 5)
-        bell[2]++;
+        wakeup[2]++;
     if (slices_seen == 6)
         queues[0].state = QP_ERROR;
     if (slices_seen == 7)
@@ -1321,7 +1321,7 @@ static void given(void)
         q->outstanding_tail += i == 18;
         config.mode = i == 19 ? MODE_LENIENT : MODE_STRICT;
         q->by_gpu = i == 20;
-        peer_link.bell = i == 21 ? NULL : peer_bell;
+        peer_link.wakeup = i == 21 ? NULL : peer_bell;
         queues[2].by_gpu = i == 22;
         in_slice = kernel;
         slices_seen = 20;

@@ -348,7 +348,7 @@ static void a_lid_is_the_first_that_is_free(void **state)
         assert_int_equal(fcntl(d->wakeup_fd, F_GET_SEALS),
                          F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
         assert_int_equal(__real_lseek(d->wakeup_fd, 0, SEEK_END), BELL);
-        d->bell[1023] = 7;
+        d->wakeup[1023] = 7;
         int caller = link_open_socket(lid);
         assert_true(caller >= 0);
         close(caller);
@@ -419,21 +419,21 @@ static void opening_fails_and_leaves_nothing(void **state)
 static void a_bell_wakes_who_sleeps(void **state)
 {
     (void)state;
-    uint32_t bell[3] = {41, 0, 9};
+    uint32_t wakeup[3] = {41, 0, 9};
     futex.calls = 0;
     link_wake_engine(NULL);
-    link_wake_engine(bell);
+    link_wake_engine(wakeup);
     assert_int_equal(futex.calls, 0);
-    assert_int_equal(bell[0], 41);
-    bell[1] = 1;
-    link_wake_engine(bell);
+    assert_int_equal(wakeup[0], 41);
+    wakeup[1] = 1;
+    link_wake_engine(wakeup);
     assert_int_equal(futex.calls, 1);
-    assert_ptr_equal(futex.at, bell);
+    assert_ptr_equal(futex.at, wakeup);
     assert_int_equal(futex.operation, FUTEX_WAKE);
     assert_int_equal(futex.count, 1);
-    assert_int_equal(bell[0], 42);
-    assert_int_equal(bell[1], 1);
-    assert_int_equal(bell[2], 9);
+    assert_int_equal(wakeup[0], 42);
+    assert_int_equal(wakeup[1], 1);
+    assert_int_equal(wakeup[2], 9);
 }
 
 /* --- Connecting --- */
@@ -488,10 +488,10 @@ static void two_devices_share_rings_and_bells(void **state)
     commit(&in->responses, 22);
     assert_int_equal(next_word(&in->requests), 11);
     assert_int_equal(next_word(&l->responses), 22);
-    a->bell[5] = 55;
-    b->bell[5] = 66;
-    assert_int_equal(in->bell[5], 55);
-    assert_int_equal(l->bell[5], 66);
+    a->wakeup[5] = 55;
+    b->wakeup[5] = 66;
+    assert_int_equal(in->wakeup[5], 55);
+    assert_int_equal(l->wakeup[5], 66);
     /* Again it is the same one; a dead one is not. */
     assert_ptr_equal(link_connect(a, b->lid), l);
     assert_int_equal(a->out_count, 1);
@@ -530,7 +530,7 @@ static void nobody_there_is_a_dead_link(void **state)
         assert_non_null(l);
         assert_true(atomic_load(&l->dead));
         assert_int_equal(l->fd, -1);
-        assert_null(l->bell);
+        assert_null(l->wakeup);
         assert_int_equal(a->out_count, 1);
         if (!deaf)
             assert_int_equal(fails_at, 0);
@@ -630,7 +630,7 @@ static void a_wire_has_its_far_ends_here(void **state)
     assert_ptr_equal(in->responses.shared, (char *)in->memory + RING_TOTAL);
     assert_int_equal(in->responses.size, RING);
     assert_ptr_not_equal(in->memory, l->memory);
-    assert_null(in->bell);
+    assert_null(in->wakeup);
     static const struct {
         const char *call;
         unsigned at;

@@ -1090,8 +1090,8 @@ static void resets(void)
         qp_to_error(qp);
         look("once");
         qp_reset(qp);
-        say("  offset %u counted %u taken %u link %d\n", qp->offset, qp->counted_end, qp->receive.taken,
-            qp->link != NULL);
+        say("  offset %u counted %u taken %u link %d\n", qp->offset, qp->counted_end,
+            qp->receive.taken, qp->link != NULL);
         look("reset");
         qp_to_error(qp);
         look("not from there");
