@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SOFT_HCA_MODE=adversarial: what the rules permit and nobody expects. Steps of the engine are left
- * out at random, so that doorbells are seen late, work comes in odd batches and completions gather;
- * doorbells come twice; and writes are held back as PCI Express permits it:
+/* SOFT_HCA_MODE=adversarial: behaviour that the specification permits and programs do not expect.
+ * The engine skips steps at random, so doorbells are seen late, work comes in odd batches and
+ * completions accumulate. Doorbells are handled twice. Writes are delayed as PCI Express permits:
  *
- *  - A write into memory of IBV_ACCESS_RELAXED_ORDERING is acknowledged and may be placed later,
- *    behind later ones. What its connection does next in strict order places it first: a write into
- *    other memory (which passes no write), a read (which brings what was written), an atomic, a
- *    message.
- *  - SOFT_HCA_APART=1, in any mode: memory that others may reach is taken for a GPU's, of which a
- *    completion in memory of the host says nothing. What a read has brought there is held back
- *    until the adapter reads there (DUMP, or a read of another), or writes there.
+ * - A write with a key of IBV_ACCESS_RELAXED_ORDERING is acknowledged and may be performed later,
+ *   after
+ * later writes. The next strictly ordered access of its connection performs it first: a write with
+ * another key (no write may pass it), a read (which returns what was written), an atomic, a
+ * message.
+ * - SOFT_HCA_APART=1, in any mode: memory that peers may access is treated like GPU memory, for
+ *   which a
+ * completion in host memory guarantees nothing. Data of an RDMA read are written there only when
+ * the NIC reads there (DUMP, or a peer's read) or writes there.
  *
- * All is placed after 4 ms at most, and before its memory is deregistered. */
+ * A write is delayed by 4 ms at most, and performed before its memory is deregistered. */
 #include "hca.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { DELAY_NS = 4000000 }; /* at most */
+enum { DELAY_NS = 4000000 }; /* longest delay */
 
 bool adversary_skips_step(struct device *d)
 {
@@ -55,8 +57,7 @@ static bool delay_write(struct device *d, struct delayed_writes *h, const void *
     return true;
 }
 
-/* adversary_hold: takes the write of that connection over, to be placed later; false: place it
- * now. */
+/* Delays a write of that connection. False: the caller must perform it now. */
 bool adversary_delay(struct device *d, struct delayed_writes *h, const struct responder *owner,
                      void *to, const void *from, uint32_t bytes)
 {
@@ -64,7 +65,7 @@ bool adversary_delay(struct device *d, struct delayed_writes *h, const struct re
            delay_write(d, h, owner, to, from, bytes);
 }
 
-/* adversary_hold_apart: the same of what was read into memory of that access. */
+/* The same for data of an RDMA read, for memory with that access. */
 bool adversary_delay_apart(struct device *d, uint32_t access, void *to, const void *from,
                            uint64_t bytes)
 {
@@ -72,11 +73,11 @@ bool adversary_delay_apart(struct device *d, uint32_t access, void *to, const vo
            delay_write(d, &d->apart, NULL, to, from, bytes);
 }
 
-/* adversary_place: what is held of that connection, or with NULL all, in any order. */
+/* Performs the delayed writes of that connection in any order; NULL: of all connections. */
 void adversary_flush(struct device *d, struct delayed_writes *h, const struct responder *owner)
 {
     unsigned mine = 0;
-    for (unsigned i = 0; i < h->count; i++) /* they come to the front */
+    for (unsigned i = 0; i < h->count; i++) /* move them to the front */
         if (!owner || h->writes[i].owner == owner) {
             struct delayed_write w = h->writes[i];
             if (i != mine)
@@ -92,7 +93,7 @@ void adversary_flush(struct device *d, struct delayed_writes *h, const struct re
     }
 }
 
-/* adversary_expire: places what was held long enough; true: something is held still. */
+/* Performs the writes whose delay is over. True: some are still delayed. */
 bool adversary_flush_expired(struct device *d, struct delayed_writes *h)
 {
     for (unsigned i = 0; i < h->count; i++)

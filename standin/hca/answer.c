@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requester's second half: acknowledgements, data of reads, refusals, and packets that are
- * lost. */
+/* Second half of the requester: handles ACKs, read data, NAKs and lost packets. */
 #include "hca.h"
 #include "send.h"
 
 #include <string.h>
 
-/* The first time, and how often it is doubled. */
+/* First early retransmission timeout in ns, and how often it is doubled. */
 #define RETRANSMIT_NS UINT64_C(5000000)
 enum { RETRANSMIT_SHIFT = 5 };
 
@@ -22,15 +21,15 @@ static bool is_read(const struct outstanding *f)
     return f->opcode == WQE_READ || wqe_is_atomic(f->opcode);
 }
 
-/* Where SOFT_HCA_MODE=adversarial: nobody may read a slot again that is not his. */
+/* Adversarial mode: overwrites completed WQEs, so that a program that reuses a slot wrongly is
+ * noticed. */
 static void poison(struct qp *qp, uint16_t from, uint16_t to)
 {
     for (uint16_t i = from; i != to; i++)
         memset(qp->ring + (size_t)(i & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 0xff, WQE_BLOCK_BYTES);
 }
 
-/* Where completions are collapsed nobody sees another than the last of several that come at
- * once. */
+/* With a collapsed CQ, a program sees only the last of several simultaneous completions. */
 void send_retire(struct qp *qp)
 {
     struct outstanding *f, last = {0};
@@ -60,7 +59,7 @@ void send_retire(struct qp *qp)
         qp_list(qp);
 }
 
-/* acknowledge: all up to psn has arrived. */
+/* Marks all packets up to psn as acknowledged. */
 static void acknowledge_through(struct qp *qp, uint32_t psn)
 {
     if (psn_before(psn, qp->acked))
@@ -76,7 +75,7 @@ static void acknowledge_through(struct qp *qp, uint32_t psn)
     send_retire(qp);
 }
 
-/* go_back: sends again from the packet psn on, which is of a request in flight. */
+/* Retransmits from packet psn on, which belongs to an outstanding request. */
 static void retransmit_from(struct qp *qp, uint32_t psn)
 {
     qp->count_retries++;
@@ -88,7 +87,7 @@ static void retransmit_from(struct qp *qp, uint32_t psn)
         return;
     const struct outstanding *f = &qp->outstanding[first & qp->outstanding_mask];
     qp->outstanding_tail = first;
-    /* What was entered behind it is entered again when it is sent again. */
+    /* Later requests are added again when they are retransmitted. */
     qp->reads = 0;
     for (uint32_t i = qp->outstanding_head; i != qp->outstanding_tail; i++)
         qp->reads += is_read(&qp->outstanding[i & qp->outstanding_mask]);
@@ -111,14 +110,14 @@ static void fail_retry_exceeded(struct qp *qp)
     qp_fail(qp, f->index, f->opcode, SYNDROME_RETRY_EXCEEDED, 0);
 }
 
-/* narrow: packets were lost, and perhaps because there were too many. */
+/* Halves the window after packet loss, which may be congestion. */
 static void halve_window(struct qp *qp)
 {
     if (qp->window > 2)
         qp->window /= 2;
 }
 
-/* try_again: from the packet psn on, if one of the tries that the queue grants is left. */
+/* Retransmits from packet psn on, or fails if the retry count is exhausted. */
 static void retry_from(struct qp *qp, uint32_t psn)
 {
     if (!qp->retries) {
@@ -132,8 +131,8 @@ static void retry_from(struct qp *qp, uint32_t psn)
     halve_window(qp);
 }
 
-/* missing_before: the first packet before psn that was answered by data which did not arrive here:
- * what comes for a later packet acknowledges a write, and never a read or atomic. */
+/* Finds the first packet before psn whose read or atomic response is missing. A later response
+ * acknowledges earlier writes, but never an earlier read or atomic. */
 static bool find_missing_response(struct qp *qp, uint32_t psn, uint32_t *missing)
 {
     if (!qp->reads)
@@ -149,8 +148,8 @@ static bool find_missing_response(struct qp *qp, uint32_t psn, uint32_t *missing
     return false;
 }
 
-/* acknowledge_most: something came for a packet behind psn, or for psn: of all before it
- * acknowledges what it can. Returns the first that is not acknowledged. */
+/* Handles the acknowledgement of all packets before psn, as far as no response is missing. Returns
+ * the first PSN that is not acknowledged. */
 static uint32_t acknowledge_up_to(struct qp *qp, uint32_t psn)
 {
     uint32_t missing;
@@ -161,8 +160,8 @@ static uint32_t acknowledge_up_to(struct qp *qp, uint32_t psn)
     return psn;
 }
 
-/* acknowledge_before: something came for the packet psn: all before it has arrived. False: an
- * answer before it was lost, and is asked for again. */
+/* A response to packet psn acknowledges all packets before it. False: an earlier response was lost
+ * and is requested again. */
 static bool acknowledge_before(struct qp *qp, uint32_t psn)
 {
     uint32_t missing = acknowledge_up_to(qp, psn);
@@ -183,7 +182,7 @@ static struct outstanding *find_outstanding(struct qp *qp, uint32_t psn)
     return NULL;
 }
 
-/* Of infiniband's table of timers (IBA, "Timer Field Values"), in units of 10 µs. */
+/* RNR timer values in units of 10 us (IBTA, "Timer Field Values"). */
 static uint64_t rnr_ns(uint8_t code)
 {
     static const uint32_t units[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
@@ -218,7 +217,7 @@ static void handle_nak(struct qp *qp, const struct packet *p)
     retransmit_from(qp, p->psn);
 }
 
-/* scatter: data that came back, from byte `offset` of the request's segments on. */
+/* Writes response data to the WQE's data segments, from byte `offset` on. */
 static uint8_t scatter(struct qp *qp, uint16_t index, uint64_t offset, const uint8_t *from,
                        uint64_t bytes)
 {
@@ -277,7 +276,7 @@ static void handle_response_data(struct qp *qp, const struct packet *p)
     }
     uint8_t value[8];
     if (p->kind == PACKET_ATOMIC_VALUE && p->bytes == 4) {
-        /* A value of 8 bytes comes in the host's order, one of 4 bytes big-endian. */
+        /* An 8-byte value is in host byte order, a 4-byte value is big-endian. */
         for (unsigned i = 0; i < 4; i++)
             value[i] = data[3 - i];
         data = value;
@@ -291,9 +290,9 @@ static void handle_response_data(struct qp *qp, const struct packet *p)
     acknowledge_through(qp, p->psn);
 }
 
-/* take_late: the answer to a packet that is about to be sent again. All that were sent again before
- * it have arrived; of a read or atomic among them the answer is still to come. A refusal holds when
- * its packet has a request again: the responder will not repeat it. */
+/* Handles a response to a packet that is about to be retransmitted. All packets retransmitted
+ * before it have arrived; responses of reads and atomics among them are still missing. A NAK is
+ * kept until its packet was retransmitted, because the responder does not repeat it. */
 static void handle_late_response(struct qp *qp, const struct packet *p)
 {
     if (p->kind == PACKET_NAK && p->immediate != NAK_RNR && p->immediate != NAK_PSN_SEQUENCE) {
@@ -315,7 +314,7 @@ void send_apply_late_nak(struct qp *qp)
 static void handle_response(struct device *d, struct link_out *link, const struct packet *p)
 {
     struct qp *qp = qp_find(d, p->to_qpn);
-    /* Answers to a queue that was reset or destroyed meanwhile. */
+    /* Ignore responses to a QP that was reset or destroyed meanwhile. */
     if (!qp || qp->link != link || (qp->state != QP_RTS && qp->state != QP_SQD) ||
         p->from_qpn != qp->remote_qpn || psn_before(p->psn, qp->acked) ||
         !psn_before(p->psn, qp->psn_limit))
@@ -359,9 +358,9 @@ bool send_handle_responses(struct link_out *link, struct device *d)
 
 /* --- Lost packets --- */
 
-/* Nothing is lost on the way between two processes, but a responder drops what its queue does not
- * expect. That is certain when all packets were read there and all answers here. Over RoCE nothing
- * is certain. */
+/* Returns true if outstanding packets are lost. Between two processes the link loses nothing, but a
+ * responder drops unexpected packets. That is certain when it has consumed all packets and this
+ * side all responses. Over RoCE nothing is certain. */
 static bool are_packets_lost(const struct qp *qp)
 {
     struct link_out *link = qp->link;
@@ -374,9 +373,8 @@ static bool are_packets_lost(const struct qp *qp)
     return read >= qp->link_position && answers == link->responses.own;
 }
 
-/* resend_early: on a wire that loses packets the queue's time, which is for peers that do not
- * answer, is too long to wait for one packet. What is sent before it is over takes none of its
- * tries. */
+/* Retransmits on a lossy network before the ACK timeout, which is meant for peers that do not
+ * answer. This does not use up the retry count. */
 static void retransmit_early(struct qp *qp)
 {
     struct device *d = qp->device;
@@ -390,7 +388,7 @@ static void retransmit_early(struct qp *qp)
     halve_window(qp);
 }
 
-/* send_timers: true: the queue waits for the clock, and is to be looked at again. */
+/* Handles the QP's timers. True: the QP waits for time to pass and must be visited again. */
 bool send_timers(struct qp *qp)
 {
     struct device *d = qp->device;

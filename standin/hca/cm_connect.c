@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: who asks sends a request, who is asked a reply, then the first says that it is
- * ready; either end says when it has had enough, or its socket does by its end. Queue pairs that
- * belong to identifiers are moved on the way. */
+/* Connections: the active side sends REQ, the passive side answers REP, and the active side
+ * confirms with RTU. Either side ends the connection with DREQ or by closing its socket. QPs of
+ * identifiers change state along the way. */
 #include "cm.h"
 
 #include <errno.h>
@@ -13,10 +13,9 @@
 #include <unistd.h>
 
 enum {
-    REJ_INVALID_SERVICE_ID =
-        8,             /* as the communication managers of adapters number it: no such service */
-    REJ_CONSUMER = 28, /* the program at the other end has refused */
-    TIMEOUT = 14,      /* 67 ms to a repetition */
+    REJ_INVALID_SERVICE_ID = 8, /* IBTA rejection reason: invalid service id */
+    REJ_CONSUMER = 28,          /* IBTA rejection reason: the peer's program rejected the request */
+    TIMEOUT = 14,               /* 4.096 us << 14 = 67 ms */
     RNR_TIMER = 12,
     LISTENING_MOST = 128,
 };
@@ -28,7 +27,8 @@ static uint8_t smaller(uint8_t a, uint8_t b)
     return a < b ? a : b;
 }
 
-/* What this end has to be able to do for the other, and the other for it. */
+/* Reads and atomics that the peer may have outstanding here, and that this end may have outstanding
+ * there. */
 static uint8_t reads_served(const struct cm_id *c)
 {
     return smaller(smaller(c->own.responder_resources, c->peer.initiator_depth), MAX_READS);
@@ -132,7 +132,7 @@ static int send_message(struct cm_id *c, enum cm_kind kind)
         m.lid = htobe16(port.lid);
         m.mtu = htobe16((uint16_t)port.active_mtu);
     }
-    /* A socket that has carried next to nothing has room for it. */
+    /* The socket has carried almost nothing, so its buffer has space. */
     ssize_t n = send(c->fd, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n == (ssize_t)sizeof m)
         return 0;
@@ -141,7 +141,7 @@ static int send_message(struct cm_id *c, enum cm_kind kind)
     return -1;
 }
 
-/* What the program says of a connection; NULL: all that the HCA can. -1 with errno. */
+/* Sets the parameters of a connection; NULL: the HCA's maxima. -1 with errno. */
 static int set_parameters(struct cm_id *c, const struct rdma_conn_param *p)
 {
     static const struct rdma_conn_param most = {.responder_resources = RDMA_MAX_RESP_RES,
@@ -166,7 +166,7 @@ static int set_parameters(struct cm_id *c, const struct rdma_conn_param *p)
     return 0;
 }
 
-/* --- What the program does --- */
+/* --- Calls of the program --- */
 
 PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
@@ -195,7 +195,7 @@ static int connect_to_peer(struct cm_id *c)
     }
     c->state = CM_CONNECTING;
     if (connect(c->fd, to, bytes) && errno != EINPROGRESS) {
-        /* As adapters have it, that is told by an event. */
+        /* As with real NICs, the failure is reported by an event. */
         c->state = CM_DISCONNECTED;
         cm_post_event(c, errno == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
                       errno == ECONNREFUSED ? REJ_INVALID_SERVICE_ID : -errno, NULL);
@@ -294,13 +294,11 @@ PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
 
 PUBLIC int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-    (void)id,
-        (void)
-            event; /* whom it is for knows already: connections are established by messages alone */
+    (void)id, (void)event; /* nothing to do: connections are established by messages only */
     return 0;
 }
 
-/* --- What comes --- */
+/* --- Events of sockets --- */
 
 static void accept_socket(struct cm_id *listener)
 {
@@ -342,7 +340,7 @@ static void handle_connected(struct cm_id *c)
     cm_watch(c, EPOLLIN);
 }
 
-/* The other end is gone, or says what cannot be said now. */
+/* The peer is gone or sent an unexpected message. */
 static void fail_connection(struct cm_id *c)
 {
     switch (c->state) {

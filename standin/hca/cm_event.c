@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event channels of the connection manager: what the program is told, and when. */
+/* Event channels of the connection manager. */
 #include "cm.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@
 pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t cm_acknowledged = PTHREAD_COND_INITIALIZER;
 
-enum { WAKEUP = 0 }; /* the number of an event of epoll that is no identifier's */
+enum { WAKEUP = 0 }; /* number of the eventfd in epoll events; identifiers have other numbers */
 
-/* Programs end a channel while a thread of theirs waits for it. What such a thread finds is looked
- * for here first. */
+/* All channels. A program may destroy a channel while its thread waits for it; the thread then
+ * checks here whether the channel still exists. */
 static struct cm_channel *channels;
 
 static struct cm_channel **find_channel(const struct cm_channel *channel)
@@ -70,7 +70,7 @@ PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *public)
     pthread_mutex_unlock(&cm_lock);
 }
 
-/* --- What the program has not got yet --- */
+/* --- Unread events --- */
 
 static void put_event(struct cm_channel *channel, struct cm_event *event)
 {
@@ -102,7 +102,7 @@ void cm_post_event(struct cm_id *c, enum rdma_cm_event_type what, int status,
         event->event.listen_id = &c->listener->id;
     if (said) {
         memcpy(event->private_data, said->private_data, sizeof event->private_data);
-        /* What the other end asks for is what this one has to have. */
+        /* The peer's initiator depth is what this end must serve, and vice versa. */
         event->event.param.conn = (struct rdma_conn_param){
             .private_data = said->private_bytes ? event->private_data : NULL,
             .private_data_len = said->private_bytes,
@@ -139,9 +139,9 @@ unsigned cm_move_events(struct cm_id *c, struct cm_channel *to)
     return moved;
 }
 
-/* --- What the program gets --- */
+/* --- Reading events --- */
 
-/* Looks at the sockets of the channel with that descriptor once. */
+/* Polls the sockets of a channel once. */
 static int poll_sockets(int fd, int timeout_ms)
 {
     struct epoll_event events[16];
@@ -156,8 +156,8 @@ static int poll_sockets(int fd, int timeout_ms)
     return n;
 }
 
-/* Whose channel has ended meanwhile waits for ever, as for a descriptor that is closed: programs
- * (rping) leave such a thread behind when they end, and take an error for a failure. */
+/* A thread whose channel was destroyed waits forever, as for a closed descriptor: programs (rping)
+ * leave such a thread behind at exit and would take an error for a failure. */
 static _Noreturn void wait_for_ever(void)
 {
     for (;;)
@@ -173,10 +173,11 @@ PUBLIC int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_e
             pthread_mutex_unlock(&cm_lock);
             wait_for_ever();
         }
-        int fd = public->fd; /* not before: the channel may have ended */
+        int fd = public->fd; /* only now: the channel may have been destroyed */
         struct cm_event *event = channel->first ? remove_event(channel, &channel->first) : NULL;
+        /* from now on the identifier belongs to the program */
         if (event)
-            cm_of(event->event.id)->listener = NULL; /* from now on it is the program's */
+            cm_of(event->event.id)->listener = NULL;
         pthread_mutex_unlock(&cm_lock);
         if (event) {
             *out = &event->event;
@@ -226,7 +227,7 @@ int cm_wait_for_event(struct cm_id *c, int result)
     return status ? -1 : 0;
 }
 
-/* For programs that wait for channels by it. There are no sockets of RDMA here, so all are plain
+/* For programs that poll channels with it. There are no RDMA sockets here, so all are plain
  * descriptors. */
 PUBLIC int rpoll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {

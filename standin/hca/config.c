@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one table of the variables SOFT_HCA_*, described for users in docs/hca.md. */
+/* Table of the environment variables SOFT_HCA_*, documented in docs/hca.md. */
 #include "config.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@ static bool values_good;
 
 static const struct variable {
     const char *name;
-    const char *words; /* a choice: its words, separated by blanks; else a number, or TEXT */
+    const char *words; /* a choice: its words, separated by blanks; NULL: a number; or TEXT */
     unsigned standard, least, most;
     size_t offset;
 } variables[] = {
@@ -84,7 +84,7 @@ static bool known(const char *entry)
     return false;
 }
 
-/* read_addresses: IPv4 addresses between commas, or "lo". */
+/* Reads IPv4 addresses separated by commas, or "lo". */
 static bool read_addresses(struct config *c)
 {
     char one[INET_ADDRSTRLEN + 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices of this process: each is one HCA with one port and one LID of its own, shared by all
- * contexts that are opened on it, with an engine and a door thread while any is open. */
+/* Devices of this process. Each is an HCA with one port and its own LID. All contexts opened on it
+ * share it. Its engine and connector threads run while a context is open. */
 #include "gpu_engine.h"
 #include "hca.h"
 
@@ -34,20 +34,20 @@ void device_wake(struct device *d)
 
 void device_wake_connector(struct device *d)
 {
-    /* When the pipe is full the thread is awake anyway. */
+    /* If the pipe is full, the thread is awake already. */
     ssize_t n = write(d->wake[1], "", 1);
     (void)n;
 }
 
 void device_changes(struct device *d)
 {
-    /* Pairs with the load of who keeps keys (gpu_engine.c). */
+    /* Pairs with the load of a process that caches keys (gpu_engine.c). */
     __atomic_add_fetch(&d->wakeup[2], 1, __ATOMIC_RELEASE);
 }
 
 int start_thread(pthread_t *t, void *(*body)(void *), struct device *d)
 {
-    /* Signals are for the program's threads. */
+    /* Block all signals: they belong to the program's threads. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -144,8 +144,8 @@ void device_close(struct device *d)
         destroy(d);
 }
 
-/* A program that ends without closing its devices: the engine must not touch memory that is going
- * away. A child that it has forked has none of the threads. */
+/* Stops the threads of a program that exits without closing its devices, so that the engine does
+ * not access memory that is being freed. A forked child has none of the threads. */
 __attribute__((destructor)) static void stop_all(void)
 {
     for (unsigned i = 0; i < 8; i++)

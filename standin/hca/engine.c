@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: a thread that polls the doorbells, carries out queues, and lies down when there is
- * nothing to do. */
+/* The CPU engine: a thread that polls doorbells, runs QPs, and sleeps when there is nothing to
+ * do. */
 #include "hca.h"
 
 #include <linux/futex.h>
@@ -10,20 +10,21 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An engine without work first lets others have its CPU: those who wait for it do the same, so that
- * a turn takes no longer than their looks, and whoever gives requests meanwhile gives many. Beside
- * a thread that keeps the CPU for its whole slice that would take milliseconds: then, and when
- * nothing has come for YIELD_NS, it sleeps, from which it is woken before those who spin. A sleep
- * is a timer, which costs more than a look where the CPU is virtual. */
+/* An idle engine first yields its CPU. Programs that wait for it do the same, so a turn takes only
+ * a few polls, and a program posts many WQEs meanwhile. If another thread keeps the CPU for its
+ * whole time slice, or nothing has arrived for YIELD_NS, the engine sleeps; a sleeper is scheduled
+ * before spinning threads. A sleep needs a timer, which costs more than a poll on a virtual CPU. */
 enum {
     YIELD_NS = 200 * 1000,
-    SLICE_NS = 1500 * 1000,            /* away for so long: somebody computes here */
-    AFTER_SLICE_NS = 20 * 1000 * 1000, /* and is taken to do so for that long */
+    /* a yield that takes this long: another thread computes on this CPU */
+    SLICE_NS = 1500 * 1000,
+    /* the engine then sleeps instead of yielding for this long */
+    AFTER_SLICE_NS = 20 * 1000 * 1000,
     SHORTEST_SLEEP_NS = 10000,
     GPU_POLL_NS = 200 * 1000,
 };
 
-/* False: not now. */
+/* Reads a doorbell register. False: not in this pass. */
 static bool read_doorbell(struct device *d, struct uar *u, uint64_t *value)
 {
     if (u->on_gpu) {
@@ -32,7 +33,8 @@ static bool read_doorbell(struct device *d, struct uar *u, uint64_t *value)
         u->next_poll_ns = d->now + GPU_POLL_NS;
         return memory_get(d, value, u->reg, sizeof *value);
     }
-    /* Pairs with the doorbell's store: the requests and the doorbell record were written before. */
+    /* Pairs with the doorbell's store: the program wrote the WQEs and the doorbell record
+     * before. */
     *value = __atomic_load_n(u->reg, __ATOMIC_ACQUIRE);
     return true;
 }
@@ -51,13 +53,13 @@ static bool poll_doorbells(struct device *d)
         if (value == u->seen)
             continue;
         if (adversary_skips_step(d)) {
-            worked = true; /* it is looked at again */
+            worked = true; /* it is polled again */
             continue;
         }
         u->seen = value;
         send_doorbell(u, value);
         if (adversary_skips_step(d))
-            send_doorbell(u, value); /* once more */
+            send_doorbell(u, value); /* handled twice */
         worked = true;
     }
     return worked;
@@ -94,7 +96,7 @@ static void publish(struct device *d)
     }
 }
 
-/* engine_pass: one look at everything. *timed: something waits for the clock. */
+/* One pass over doorbells, QPs and links. *timed: something waits for time to pass. */
 bool engine_pass(struct device *d, bool *timed)
 {
     bool worked = false;
@@ -117,8 +119,8 @@ bool engine_pass(struct device *d, bool *timed)
     return worked;
 }
 
-/* A doorbell is a plain store, which wakes nobody: the longer nothing came, the longer the engine
- * sleeps. Peers and the plain verbs ring the bell. */
+/* Sleeps. A doorbell is a plain store, which wakes no thread: the longer nothing arrived, the
+ * longer the sleep. Peers and the verbs functions wake the engine through its futex word. */
 static void sleep_idle(struct device *d, uint64_t idle_ns, bool timed)
 {
     uint64_t most = (uint64_t)d->config->idle_us * 1000, sleep = idle_ns / 8;
@@ -128,8 +130,8 @@ static void sleep_idle(struct device *d, uint64_t idle_ns, bool timed)
     struct timespec t = {(time_t)(sleep / 1000000000), (long)(sleep % 1000000000)};
     uint32_t seen = __atomic_load_n(&d->wakeup[0], __ATOMIC_RELAXED);
     __atomic_store_n(&d->wakeup[1], 1, __ATOMIC_RELAXED);
-    /* Pairs with the fence of link_wake_engine(): after it, what was published without a ring is
-     * seen. */
+    /* Pairs with the fence of link_wake_engine(): after it, everything that was published without a
+     * wake-up is visible. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     device_lock(d);
     bool unused, worked = engine_pass(d, &unused);
@@ -139,7 +141,7 @@ static void sleep_idle(struct device *d, uint64_t idle_ns, bool timed)
     __atomic_store_n(&d->wakeup[1], 0, __ATOMIC_RELAXED);
 }
 
-/* step_aside: for others of this CPU. Returns until when to sleep instead. */
+/* Yields the CPU. Returns until when to sleep instead, or 0. */
 static uint64_t yield_cpu(uint64_t now)
 {
     sched_yield();
@@ -154,7 +156,7 @@ void *engine_main(void *device)
     prctl(PR_SET_TIMERSLACK, 1000UL);
     while (!atomic_load(&d->stop)) {
         bool timed;
-        /* Others come first: they want the lock once, the engine all the time. */
+        /* Other threads come first: they need the lock once, the engine all the time. */
         while (atomic_load(&d->wanted))
             sched_yield();
         pthread_mutex_lock(&d->lock);

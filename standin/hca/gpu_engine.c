@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that gives queues to the kernel, launches its slices and takes back what it leaves.
- * See gpu_engine.h.
+/* Thread of the GPU engine: hands QPs to the kernel, launches slices, and reclaims the QPs that the
+ * kernel returns. See gpu_engine.h.
  *
- * A queue is the kernel's while qp->by_gpu is set, which only this thread changes, between slices
- * and under the lock. The engine on the CPU does not look at such a queue. */
+ * The kernel owns a QP while qp->by_gpu is set. Only this thread changes it, between slices and
+ * under the lock. The CPU engine does not access such a QP. */
 #include "gpu_engine.h"
 #include "gpu_driver.h"
 #include "gpu_memory.h"
@@ -15,10 +15,10 @@
 
 enum {
     SLICE_NS = 4 * 1000 * 1000,
-    POLL_NS = 20 * 1000,  /* between looks whether a slice has ended */
-    IDLE_NS = 500 * 1000, /* without a queue */
-    RETURNS_MOST = 64,    /* so often a queue may be left to the CPU; then it stays there */
-    BLOCKS_MOST = 64,     /* of threads; as QUEUES_A_BLOCK of gpu_kernel.h has it: */
+    POLL_NS = 20 * 1000,  /* interval of polling for the end of a slice */
+    IDLE_NS = 500 * 1000, /* sleep when the kernel has no QP */
+    RETURNS_MOST = 64,    /* after so many returns a QP stays with the CPU */
+    BLOCKS_MOST = 64,     /* thread blocks. QUEUES_EACH equals QUEUES_A_BLOCK of gpu_kernel.h: */
     QUEUES_EACH = 32,
     REGISTER_BYTES = 128,
 };
@@ -29,21 +29,22 @@ struct gpu_engine {
     void *context, *stream, *function;
     pthread_t thread;
     atomic_bool stop;
-    pthread_cond_t ended;     /* a slice, or the time without one; with the device's lock */
-    uint64_t slices;          /* so many */
-    uint32_t *words;          /* pinned; [0]: stop */
-    uint64_t words_seen;      /* by the GPU */
-    struct gpu_queue *queues; /* pinned */
+    /* signalled at the end of a slice or of a sleep; used with the device's lock */
+    pthread_cond_t ended;
+    uint64_t slices;          /* slices that have ended */
+    uint32_t *words;          /* pinned host memory; [0]: stop */
+    uint64_t words_seen;      /* address of `words` on the GPU */
+    struct gpu_queue *queues; /* pinned host memory */
     uint64_t queues_there, keys_there, attention_there;
     struct qp *owners[GPU_QUEUES];
     uint32_t count;
-    uint64_t registers; /* doorbells, in the GPU's memory */
+    uint64_t registers; /* doorbell registers in GPU memory */
     bool register_used[GPU_QUEUES];
     struct gpu_keys keys;
-    uint64_t changes; /* sum of the counts of changes when the table was cleared */
+    uint64_t changes; /* sum of all change counts when the table was cleared */
 };
 
-/* The kernel's text, which the driver compiles. */
+/* PTX of the kernel, which the driver compiles. */
 __asm__(".pushsection .rodata\n"
         ".globl weft_hca_image\n"
         ".hidden weft_hca_image\n"
@@ -58,7 +59,7 @@ static void pause_ns(long ns)
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
-/* --- Giving and taking --- */
+/* --- Handing QPs to the kernel and back --- */
 
 static bool is_gpu_runnable(const struct qp *qp)
 {
@@ -108,7 +109,8 @@ static void count(struct qp *qp, struct gpu_queue *k)
     k->requests = k->bytes = k->doorbells = 0;
 }
 
-/* The CPU goes on where the kernel has stopped: the doorbell's last value is new to it. */
+/* Returns a QP to the CPU engine, which continues where the kernel stopped. It has not yet seen the
+ * doorbell's last value. */
 static void reclaim_queue(struct gpu_engine *g, uint32_t i)
 {
     struct qp *qp = g->owners[i];
@@ -140,7 +142,7 @@ static uint64_t count_changes(const struct gpu_engine *g, const struct device *d
     return sum + g->count;
 }
 
-/* Under the lock: who has the kernel's queues in the next slice. */
+/* Decides which QPs the kernel runs in the next slice; under the lock. */
 static void update_owners(struct device *d, struct gpu_engine *g)
 {
     for (uint32_t i = 0; i < g->count; i++) {
@@ -164,7 +166,8 @@ static void update_owners(struct device *d, struct gpu_engine *g)
     g->changes = changes;
 }
 
-/* What a queue lacks is looked for, without the lock; where it is not found the queue leaves. */
+/* Finds the keys that QPs lack, without the lock. A QP whose key is not found returns to the
+ * CPU. */
 static bool find_keys(struct device *d, struct gpu_engine *g)
 {
     bool left = false;
@@ -258,7 +261,7 @@ static void *conduct(void *device)
     return NULL;
 }
 
-/* --- Beginning and end --- */
+/* --- Start and stop --- */
 
 static int make_memory(struct gpu_engine *g)
 {
@@ -291,7 +294,8 @@ static int make_memory(struct gpu_engine *g)
     return result;
 }
 
-/* The slices' blocks of threads begin before those of the program's kernels that wait for room. */
+/* Creates a stream of high priority, so that slices start before kernels of the program that wait
+ * for free multiprocessors. */
 static int make_stream(struct gpu_engine *g)
 {
     enum { HIGHEST = -5 }; /* or the highest that there is */
@@ -300,13 +304,13 @@ static int make_stream(struct gpu_engine *g)
                : g->driver->stream_create(&g->stream, DRIVER_STREAM_NON_BLOCKING);
 }
 
-/* The GPU of the queues rings. */
+/* Lets the GPU that owns the queues write the doorbell registers. */
 static void open_registers(struct gpu_engine *g, int gpu)
 {
     void *context, *popped;
     if (gpu == g->gpu || g->driver->retain(&context, gpu) || g->driver->push(context))
         return;
-    g->driver->enable_peer(g->context, 0); /* it may be there already */
+    g->driver->enable_peer(g->context, 0); /* peer access may be enabled already */
     g->driver->pop(&popped);
 }
 
@@ -329,7 +333,7 @@ static int make_engine(struct gpu_engine *g)
     return result;
 }
 
-/* The engine's GPU: that of the queues, or the one behind it. */
+/* Chooses the engine's GPU: the one of the queues, or the next one. */
 static int choose_gpu(const struct gpu_driver *driver, const struct config *c, int gpu)
 {
     int n = 1;
@@ -370,7 +374,7 @@ static struct gpu_engine *start_engine(struct device *d, int gpu)
     log_error(d, "no engine on GPU %d: %d", g->gpu, result);
     device_unlock(d);
     d->gpu = NULL;
-    free(g); /* what the driver has made lives as long as the process */
+    free(g); /* driver objects live as long as the process */
     return NULL;
 }
 
@@ -404,7 +408,7 @@ void gpu_engine_stop(struct device *d)
     d->gpu = NULL;
 }
 
-/* --- For those who change something --- */
+/* --- Interface for other threads --- */
 
 bool gpu_engine_map_doorbell(struct device *d, struct uar *uar)
 {
@@ -412,7 +416,7 @@ bool gpu_engine_map_doorbell(struct device *d, struct uar *uar)
     void *popped;
     if (!g || g->driver->push(g->context))
         return false;
-    /* Whoever rings may have pinned it. */
+    /* The program may have registered it already. */
     int result = g->driver->host_register(uar->page, UAR_BYTES, DRIVER_HOST_PORTABLE_MAPPED);
     uar->registered = !result;
     if (result == DRIVER_ALREADY_REGISTERED)
@@ -434,7 +438,7 @@ bool gpu_engine_map(struct device *d, uint64_t memory, uint64_t bytes)
     return open;
 }
 
-/* The same register is not given out again: it keeps its last value. */
+/* A register is not reused, because it keeps its last value. */
 uint64_t gpu_engine_register(struct device *d)
 {
     struct gpu_engine *g = d->gpu;

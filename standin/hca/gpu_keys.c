@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys for the kernel. One of this process names memory that the engine's GPU reaches, or is given
- * access to. One of a peer's is asked for: the answer brings the allocation behind it, which is
- * mapped here. Every key is asked for when a request first needs it, and all are forgotten when one
- * of them may have changed (struct device: bell[2]). */
+/* Memory keys for the kernel. A key of this process names memory that the engine's GPU can access
+ * or gets access to. For a key of a peer, a query returns the allocation behind it, which is mapped
+ * here. A key is resolved when a WQE first needs it. All keys are discarded when one of them may
+ * have changed (struct device: wakeup[2]). */
 #include "gpu_driver.h"
 #include "gpu_engine.h"
 
@@ -15,8 +15,8 @@
 enum { ANSWER_MS = 2000, UNIT_BYTES = 2 << 20 };
 
 struct key_query {
-    char word[sizeof GPU_KEYS_QUERY]; /* first: by it the question is known */
-    uint32_t key, number, asking;     /* queue that it is for, queue that asks */
+    char word[sizeof GPU_KEYS_QUERY]; /* first, because it identifies the query */
+    uint32_t key, number, asking;     /* key; QP that the key is for; QP that asks */
 };
 
 struct key_reply {
@@ -66,8 +66,7 @@ static bool enter_key(struct gpu_keys *keys, const struct gpu_key *key)
 
 /* --- Keys of this process --- */
 
-/* Under the lock. `asking`: the queue at the other end, 0: the key is for the queue's own
- * memory. */
+/* Looks a key up; under the lock. `asking`: the peer's QP, or 0 for an lkey. */
 static bool look_up_key(struct device *d, uint32_t key, uint32_t number, uint32_t asking,
                         struct mr_entry *out)
 {
@@ -97,8 +96,8 @@ static bool look_up_locking(struct device *d, uint32_t key, uint32_t number, uin
     return found;
 }
 
-/* Memory of another GPU than the engine's: mappings are opened to it, other allocations by their
- * context. */
+/* Gives the engine's GPU access to memory of another GPU: to mappings by set_access, to other
+ * allocations by their context. */
 bool gpu_keys_map(const struct gpu_driver *driver, int gpu, uint64_t memory, uint64_t bytes)
 {
     const struct driver_access access = {DRIVER_LOCATION_DEVICE, gpu, DRIVER_READ_WRITE};
@@ -124,7 +123,8 @@ static bool add_own(struct gpu_keys *keys, const struct gpu_driver *driver, int 
 
 /* --- Keys of a peer's --- */
 
-/* A file descriptor of the allocation that lies there, -1: it is none, or not that alone. */
+/* Exports the allocation at that address as a file descriptor. -1: it is not exactly one
+ * allocation. */
 static int export_memory(const struct gpu_driver *driver, uint64_t memory, uint64_t bytes)
 {
     uint64_t handle = 0, last = 0, before = 0;
@@ -132,7 +132,7 @@ static int export_memory(const struct gpu_driver *driver, uint64_t memory, uint6
     bool first;
     if (driver->handle_of(&handle, (void *)(uintptr_t)memory))
         return -1;
-    /* One allocation, which begins where the key does. */
+    /* It must be one allocation that begins where the key does. */
     bool whole = !driver->handle_of(&last, (void *)(uintptr_t)(memory + bytes - 1));
     first = driver->handle_of(&before, (void *)(uintptr_t)(memory - 1)) || before != handle;
     if (!whole || last != handle || !first ||
@@ -164,7 +164,7 @@ static void send_answer(int socket, const struct key_reply *a, int fd)
         memcpy(CMSG_DATA(c), &fd, sizeof fd);
     }
     ssize_t n = sendmsg(socket, &m, MSG_NOSIGNAL);
-    (void)n; /* who has gone needs none */
+    (void)n; /* a peer that is gone needs no reply */
 }
 
 void gpu_keys_answer_query(struct device *d, int socket)
@@ -187,7 +187,7 @@ void gpu_keys_answer_query(struct device *d, int socket)
         close(fd);
 }
 
-/* A file descriptor, or -1. */
+/* Queries a peer's key. Returns a file descriptor, or -1. */
 static int request_key(const struct gpu_key_request *want, struct key_reply *a)
 {
     const struct key_query q = {GPU_KEYS_QUERY, want->key, want->peer, want->number};
@@ -209,7 +209,7 @@ static int request_key(const struct gpu_key_request *want, struct key_reply *a)
         struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
         if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
             memcpy(&fd, CMSG_DATA(c), sizeof fd);
-        /* Of another length it is no answer, and its file is closed. */
+        /* A message of another length is not a reply; its file is closed. */
         if (fd >= 0 && n != sizeof *a) {
             close(fd);
             fd = -1;
@@ -228,7 +228,7 @@ static bool import_memory(const struct gpu_driver *driver, int gpu, int fd, stru
     bool reserved = !driver->reserve(&m->at, m->bytes, 0, 0, 0);
     bool mapped = reserved && !driver->map(m->at, m->bytes, 0, handle, 0);
     bool open = mapped && !driver->set_access(m->at, m->bytes, &access, 1);
-    driver->release(handle); /* the mapping keeps it */
+    driver->release(handle); /* the mapping keeps the memory */
     if (mapped && !open)
         driver->unmap(m->at, m->bytes);
     if (reserved && !open)
@@ -236,7 +236,7 @@ static bool import_memory(const struct gpu_driver *driver, int gpu, int fd, stru
     return open;
 }
 
-/* Asked for each queue by itself, mapped once. */
+/* Maps a peer's allocation: queried for each QP, mapped once. */
 static struct gpu_mapping *map_remote(struct gpu_keys *keys, const struct gpu_driver *driver,
                                       int gpu, const struct gpu_key_request *want,
                                       struct key_reply *what)
@@ -247,7 +247,7 @@ static struct gpu_mapping *map_remote(struct gpu_keys *keys, const struct gpu_dr
         if (fd >= 0 && m->remote == want->remote && m->key == want->key)
             break;
     if (fd >= 0 && !m) {
-        /* Allocations are of whole units. */
+        /* Allocations have whole units. */
         uint64_t whole = (what->bytes + UNIT_BYTES - 1) & ~(uint64_t)(UNIT_BYTES - 1);
         *made = (struct gpu_mapping){.remote = want->remote, .key = want->key, .bytes = whole};
         if (what->valid && import_memory(driver, gpu, fd, made)) {

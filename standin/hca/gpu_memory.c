@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_memory.h by the driver's asynchronous copies, on a stream of our own in each GPU's primary
- * context: they wait for no kernel of the program, also for one that waits for them. The driver is
- * the program's, and is only looked for; what it needs is made when memory is registered, since a
- * driver call that makes something may wait for kernels. */
+/* Implements gpu_memory.h by asynchronous copies on a separate stream of each GPU's primary
+ * context. They do not wait for kernels of the program, even for a kernel that waits for them. The
+ * driver is the program's. Streams and buffers are created when memory is registered, because a
+ * driver call that creates something may wait for kernels. */
 #include "gpu_memory.h"
 
 #include <dlfcn.h>
@@ -13,8 +13,8 @@
 enum {
     MAX_GPUS = 64,
     STAGE_BYTES = 64 << 10,
-    UNKNOWN_ADDRESS = 1, /* as the driver says it */
-    /* Of the driver's interface. */
+    UNKNOWN_ADDRESS = 1, /* error number of the driver */
+    /* Constants of the driver's interface. */
     POINTER_MEMORY_TYPE = 2,
     POINTER_DEVICE_ORDINAL = 9,
     MEMORY_TYPE_DEVICE = 2,
@@ -48,15 +48,14 @@ static const struct {
     {&driver.host_alloc, "cuMemHostAlloc"},
 };
 
-/* A GPU's stream, and pinned memory that its copies go through: the driver makes copies from other
- * memory wait for each other. `used` bytes of it are the sources of copies under way. They live as
- * long as the process. */
+/* Stream and pinned staging buffer of a GPU: the driver serializes copies from other memory. `used`
+ * bytes of the buffer are sources of copies in progress. They live as long as the process. */
 static struct copy_stream {
     void *context, *stream;
     uint8_t *stage;
     size_t used;
 } copy_streams[MAX_GPUS];
-static struct copy_stream *busy; /* the one with copies under way, of which there is one at most */
+static struct copy_stream *busy; /* the only stream that may have copies in progress */
 
 static struct range {
     uint64_t address, bytes;
@@ -68,7 +67,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* --- The driver --- */
 
-/* A program may load it late. */
+/* The program may load the driver late. */
 static bool find_driver(void)
 {
     void *library = driver.usable ? NULL : dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -83,7 +82,7 @@ static bool find_driver(void)
     return driver.usable = true;
 }
 
-/* The GPU that the address is of, or -1. */
+/* Returns the GPU that owns the address, or -1. */
 static int gpu_of(uint64_t address)
 {
     unsigned type = 0;
@@ -101,7 +100,7 @@ static void leave(void)
     driver.pop(&popped);
 }
 
-/* Makes what is missing of a GPU's lane. 0, or the driver's result. */
+/* Creates what is missing of a GPU's stream. Returns 0 or the driver's error. */
 static int open_copy_stream(struct copy_stream *s, int gpu)
 {
     int result = s->context ? 0 : driver.retain(&s->context, gpu);
@@ -207,7 +206,8 @@ static int flush_locked(void)
     return driver.synchronize(s->stream);
 }
 
-/* Makes the lane of what lies there the busy one, with its context current. 0, or why not. */
+/* Selects the stream of the GPU that owns the memory and makes its context current. Returns 0 or an
+ * error. */
 static int select_copy_stream(uint64_t address, struct copy_stream **s)
 {
     const struct range *r = find_around(address);
@@ -234,7 +234,7 @@ static int put_pieces(struct copy_stream *s, uint64_t to, const uint8_t *from, s
         memcpy(piece, from, n);
         if (!result)
             result = driver.copy(to, (uintptr_t)piece, n, s->stream);
-        /* A copy is of whole words, so that what is one store to who polls for it stays one. */
+        /* Copies use aligned words, so that one store of the program's view stays one store. */
         s->used += (n + 15) & ~(size_t)15;
     }
     return result;
@@ -242,7 +242,7 @@ static int put_pieces(struct copy_stream *s, uint64_t to, const uint8_t *from, s
 
 static int get_pieces(struct copy_stream *s, uint8_t *to, uint64_t from, size_t bytes)
 {
-    int result = flush_locked(); /* its memory is used for what comes back */
+    int result = flush_locked(); /* the staging buffer is used for the data read */
     for (size_t n; !result && bytes; to += n, from += n, bytes -= n) {
         n = bytes < STAGE_BYTES ? bytes : STAGE_BYTES;
         result = driver.copy((uintptr_t)s->stage, from, n, s->stream);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links to other HCAs. How those of a host find each other: a LID is claimed by binding an abstract
- * UNIX socket of its name, which vanishes with the process; whoever wants to send there connects
- * and passes the memory of two rings, one for requests and one for answers. Each side rings the
- * other's bell, a futex in shared memory. */
+/* Links to other HCAs. HCAs of a host find each other by LID: a device claims a LID by binding an
+ * abstract UNIX socket of that name, which disappears with the process. A requester connects to it
+ * and passes the memory of two rings, one for requests and one for responses. Each side wakes the
+ * other's engine by a futex word in shared memory. */
 #include "gpu_engine.h"
 #include "hca.h"
 
@@ -33,7 +33,7 @@ struct handshake {
     uint32_t ring_bytes;
 };
 
-/* --- Memory of rings and bells --- */
+/* --- Shared memory of rings and wake words --- */
 
 static size_t ring_total(uint64_t size)
 {
@@ -45,7 +45,7 @@ static void ring_place(struct ring *r, void *memory, uint64_t size)
     *r = (struct ring){.shared = memory, .size = size};
 }
 
-/* A memory file that cannot shrink under who maps it. */
+/* Creates a memory file that is sealed, so that it cannot shrink while another process maps it. */
 static int shared_memory(size_t bytes, void **at)
 {
     int fd = memfd_create("weft-hca", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -73,8 +73,8 @@ void link_wake_engine(uint32_t *wakeup)
 {
     if (!wakeup)
         return;
-    /* Pairs with the fence of an engine that lies down: either it sees what was published before,
-     * or this sees that it sleeps. */
+    /* Pairs with the fence of an engine that goes to sleep: either the engine sees what was
+     * published before, or this thread sees that the engine sleeps. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&wakeup[1], __ATOMIC_RELAXED))
         return;
@@ -91,7 +91,7 @@ static socklen_t name_of(unsigned lid, struct sockaddr_un *a)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (unsigned)n);
 }
 
-/* link_open: claims a LID and listens there. 0, or -1 with errno. */
+/* Claims a LID and listens there. Returns 0, or -1 with errno. */
 int link_open(struct device *d)
 {
     struct sockaddr_un a;
@@ -99,7 +99,7 @@ int link_open(struct device *d)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    /* Begin at a place of the process's own, so that a LID is not used again soon. */
+    /* Start at a number that depends on the process, so that a LID is not reused soon. */
     unsigned begin = (unsigned)getpid() * 8 + d->number, lid = 0;
     for (unsigned i = 0; i < MAX_LIDS; i++) {
         lid = (begin + i) % MAX_LIDS + 1;
@@ -192,7 +192,8 @@ static bool is_same_user(int s)
     return !getsockopt(s, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == getuid();
 }
 
-/* receive_hello: with exactly `count` file descriptors, or -1 with none left open. */
+/* Receives a handshake with exactly `count` file descriptors. Returns -1, with none left open, on
+ * failure. */
 static int receive_handshake(int fd, struct handshake *h, int *fds, unsigned count)
 {
     union {
@@ -213,7 +214,7 @@ static int receive_handshake(int fd, struct handshake *h, int *fds, unsigned cou
     int all[2];
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
         got = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        memcpy(all, CMSG_DATA(c), got * sizeof(int)); /* the kernel gives no more than have room */
+        memcpy(all, CMSG_DATA(c), got * sizeof(int)); /* the kernel passes no more than fit */
     }
     if (n == sizeof *h && got == count && is_same_user(fd) && h->magic == HANDSHAKE_MAGIC &&
         h->version == HANDSHAKE_VERSION) {
@@ -283,7 +284,7 @@ static int exchange_handshake(struct device *d, struct link_out *l, int memory_f
     return 0;
 }
 
-/* A link to this process itself: the same rings, seen from the other side. */
+/* Connects a link to this process itself: the same rings, seen from the other side. */
 static bool connect_self(struct device *d, struct link_out *l)
 {
     struct link_in *in = calloc(1, sizeof *in);
@@ -300,7 +301,7 @@ static bool connect_self(struct device *d, struct link_out *l)
     return true;
 }
 
-/* A link over RoCE, whose far ends are in this process too (roce.c). */
+/* Connects a link over RoCE, whose remote ends are in this process too (roce.c). */
 static bool connect_roce(struct device *d, struct link_out *l)
 {
     struct link_in *in = calloc(1, sizeof *in);
@@ -322,7 +323,7 @@ static bool connect_roce(struct device *d, struct link_out *l)
     return true;
 }
 
-/* connect_here: makes the far end of a link that has it in this process. */
+/* Creates the remote end of a link, if it is in this process. */
 static bool connect_here(struct device *d, struct link_out *l)
 {
     if (address_is_ipv4(l->address))
@@ -330,7 +331,7 @@ static bool connect_here(struct device *d, struct link_out *l)
     return l->address != d->lid || connect_self(d, l);
 }
 
-/* link_find: the link to an address, if need be a dead one. */
+/* Returns the link to an address; a dead one only if there is no other. */
 struct link_out *link_find(struct device *d, uint32_t address)
 {
     struct link_out *found = NULL;
@@ -346,8 +347,8 @@ static struct link_out *find_alive(struct device *d, uint32_t address)
     return l && !atomic_load(&l->dead) ? l : NULL;
 }
 
-/* link_connect: a link to that address. When nobody is there, it is a dead one, in which packets
- * are lost. NULL: no memory. */
+/* Returns a link to that address. If no HCA has it, the link is dead, and its packets are lost.
+ * NULL: out of memory. */
 struct link_out *link_connect(struct device *d, uint32_t address)
 {
     int fd;
@@ -405,9 +406,9 @@ void link_request(struct device *d, uint32_t address)
     device_wake_connector(d);
 }
 
-/* --- The side that is connected to --- */
+/* --- The side that receives requests --- */
 
-/* One who asks instead of sending (report.c, gpu_keys.c). */
+/* Answers a connection that sends a query instead of a handshake (report.c, gpu_keys.c). */
 static bool answer_query(struct device *d, int s)
 {
     char word[sizeof REPORT_QUERY];
@@ -471,7 +472,7 @@ static void drop_in(struct device *d, int fd)
     for (unsigned i = 0; i < d->in_count; i++) {
         if (d->in[i]->fd != fd)
             continue;
-        /* What had arrived is carried out before the link goes. */
+        /* Execute requests that have arrived before the link is removed. */
         for (unsigned n = 0; n < 1000 && respond_run(d->in[i], d); n++)
             ;
         for (unsigned k = 0; k < d->in[i]->pending_count; k++)
@@ -487,7 +488,7 @@ static void drop_in(struct device *d, int fd)
     device_wake(d);
 }
 
-/* link_dead: the peer is gone. Who uses the link finds out (send_timers()). */
+/* Marks a link as dead: the peer is gone. The QPs that use it notice in send_timers(). */
 void link_dead(struct device *d, struct link_out *l)
 {
     atomic_store(&l->dead, true);
@@ -508,7 +509,7 @@ static void connect_requested(struct device *d)
     }
 }
 
-/* door_main: the thread that lets visitors in and notices who has gone. */
+/* The connector thread: accepts connections of peers and notices peers that are gone. */
 void *connector_main(void *device)
 {
     struct device *d = device;
@@ -537,7 +538,7 @@ void *connector_main(void *device)
         int s = fds[0].revents ? accept4(d->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
         if (s >= 0)
             accept_connection(d, s);
-        /* Nobody speaks after the handshake: whatever comes is the end. */
+        /* Peers send nothing after the handshake, so any event is the end of the connection. */
         for (unsigned i = 2; i < n; i++)
             if (fds[i].fd >= 0 && fds[i].revents)
                 drop_in(d, fds[i].fd);

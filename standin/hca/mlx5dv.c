@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of mlx5dv.h but for commands (devx.c): doorbell pages, memory of queues, what lies
- * inside the objects of the plain verbs. */
+/* Functions of mlx5dv.h except commands (devx.c): doorbell pages, umems, and the inside of verbs
+ * objects. */
 #include "context.h"
 #include "gpu_driver.h"
 #include "gpu_engine.h"
@@ -52,7 +52,7 @@ PUBLIC int mlx5dv_devx_query_eqn(struct ibv_context *context, uint32_t vector, u
     return 0;
 }
 
-/* --- Doorbell pages: a register of its own for everybody who asks --- */
+/* --- Doorbell pages: each caller gets its own register --- */
 
 PUBLIC struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context, uint32_t flags)
 {
@@ -90,7 +90,7 @@ PUBLIC void mlx5dv_devx_free_uar(struct mlx5dv_devx_uar *devx_uar)
 
 /* --- Memory of queues --- */
 
-/* Memory of a GPU takes an engine there. False: there is none. */
+/* GPU memory needs an engine on that GPU. False: there is none. */
 static bool map_umem(struct device *d, struct umem *u)
 {
     const struct gpu_driver *driver = gpu_driver();
@@ -143,7 +143,7 @@ PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context
 PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg_ex(struct ibv_context *context,
                                                         struct mlx5dv_devx_umem_in *in)
 {
-    /* Memory that is named by a dma-buf alone has no address here. */
+    /* Memory that is named only by a dma-buf has no address here. */
     if (in->comp_mask) {
         errno = EOPNOTSUPP;
         return NULL;
@@ -184,7 +184,7 @@ static void show_qp(struct hca_qp *q, struct mlx5dv_qp *out)
     out->rq.buf = qp->receive.ring;
     out->rq.wqe_cnt = qp->receive.ring ? 1u << qp->receive.log_count : 0;
     out->rq.stride = qp->receive.ring ? 1u << qp->receive.log_stride : 0;
-    out->bf.reg = qp->uar->reg; /* of size 0: no BlueFlame, 8 bytes of doorbell only */
+    out->bf.reg = qp->uar->reg; /* size 0: no BlueFlame, only doorbells of 8 bytes */
 }
 
 PUBLIC int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doorbell pages, completion queues and moves of queue pairs: what the plain verbs and DevX have in
- * common. */
+/* Doorbell pages, completion queues and QP state transitions, shared by verbs and DevX. */
 #include "context.h"
 #include "gpu_driver.h"
 #include "gpu_engine.h"
@@ -93,8 +92,8 @@ void cq_remove(struct cq *cq)
     free(cq);
 }
 
-/* The moves of an RC queue pair; from any state to RESET and ERROR besides. A DC target stays in
- * RTR, an initiator has no peer. */
+/* Returns true if the state transition exists for an RC QP. RESET and ERROR can be entered from any
+ * state. A DC target stays in RTR; a DC initiator has no peer. */
 static bool transition_exists(const struct qp *qp, unsigned to)
 {
     unsigned from = qp->state;
@@ -160,7 +159,7 @@ int qp_modify(struct qp *qp, const struct qp_modify *m, unsigned what)
         apply_attributes(qp, m, what);
     if (link) {
         link_release(d, qp);
-        /* It may have died, and been freed, since it was connected. */
+        /* The link may have died and been freed since it was connected. */
         link_attach(d, qp, link_find(d, m->remote));
         qp->window = roce_window(qp);
     }
@@ -169,7 +168,7 @@ int qp_modify(struct qp *qp, const struct qp_modify *m, unsigned what)
     if (m->to == QP_RTS)
         qp_list(qp);
     if (m->to == QP_RTS && qp->gpu_ring && qp->uar)
-        qp->uar->by_cpu = false; /* until the kernel leaves it */
+        qp->uar->by_cpu = false; /* until the kernel returns the QP */
     qp->leaves = false;
     device_changes(d);
     device_unlock(d);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs: their numbers, their states, and what becomes of their requests when they fail. The
- * moves between states that a program may ask for are checked by those who read the question
- * (devx.c, verbs_qp.c). */
+/* Queue pairs: numbers, states, and what happens to their requests on failure. Requested state
+ * transitions are validated by devx.c and verbs_qp.c. */
 #include "hca.h"
 
 #include <infiniband/verbs.h>
@@ -18,7 +17,7 @@ struct qp *qp_add(struct device *d)
     struct qp *qp = calloc(1, sizeof *qp);
     if (!qp)
         return NULL;
-    /* A number comes again as late as it can: packets to the old queue may still be under way. */
+    /* A QP number is reused as late as possible: packets to the old QP may still be in transit. */
     for (unsigned tries = 1; tries < MAX_QPS; tries++) {
         uint32_t n = d->qp_next++ % (MAX_QPS - 1) + 1;
         if (d->qps[n])
@@ -34,7 +33,7 @@ struct qp *qp_add(struct device *d)
     return NULL;
 }
 
-/* qp_set_ring: false: no memory. */
+/* Sets the send queue. False: out of memory. */
 bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks)
 {
     qp->ring = ring;
@@ -44,7 +43,7 @@ bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks)
     return qp->outstanding;
 }
 
-/* The ring here is empty, and is filled as doorbells come. */
+/* The local copy of the ring is empty and is filled by doorbells. */
 bool qp_set_gpu_ring(struct qp *qp, void *ring, uint32_t blocks)
 {
     void *here = calloc(blocks, WQE_BLOCK_BYTES);
@@ -144,7 +143,7 @@ void qp_list(struct qp *qp)
     d->work[d->work_count++] = qp;
 }
 
-/* qp_to_error: all requests that are not complete will be flushed, by the engine (send_run()). */
+/* Moves the QP to ERROR. The engine flushes all incomplete requests (send_run()). */
 void qp_to_error(struct qp *qp)
 {
     if (qp->state == QP_ERROR || qp->state == QP_RESET)
@@ -163,7 +162,7 @@ void qp_to_error(struct qp *qp)
     qp_list(qp);
 }
 
-/* qp_fail: the request at index ends with an error, whether it asked for a completion or not. */
+/* Completes the request at index with an error, whether it requested a completion or not. */
 void qp_fail(struct qp *qp, uint16_t index, uint8_t opcode, uint8_t syndrome, uint8_t vendor)
 {
     uint32_t control[4];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The responder: carries out what arrives, in this process's own memory, by its own keys, and
- * answers. */
+/* The responder: executes arriving requests in this process's memory by its own memory keys, and
+ * sends responses. */
 #include "hca.h"
 
 #include <infiniband/verbs.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    PACKETS_A_PASS = 256, /* and short writes */
+    PACKETS_A_PASS = 256, /* packets, and short writes in them */
     CQE_WRITE_IMMEDIATE = 1,
     CQE_SEND = 2,
     CQE_SEND_IMMEDIATE = 3,
@@ -16,7 +16,7 @@ enum {
     MAX_DC_RESPONDERS = 4096,
 };
 
-/* A packet that is being carried out. */
+/* A request packet that is being executed. */
 struct request {
     struct device *device;
     struct link_in *link;
@@ -29,7 +29,7 @@ struct request {
     uint64_t address;
 };
 
-/* --- Answers --- */
+/* --- Responses --- */
 
 static struct packet *new_response(struct request *r, uint8_t kind, uint32_t payload)
 {
@@ -44,8 +44,8 @@ static struct packet *new_response(struct request *r, uint8_t kind, uint32_t pay
     return p;
 }
 
-/* refuse: a negative answer. Room for it was seen before (respond_run()). What follows is
- * dropped. */
+/* Sends a NAK. respond_run() has reserved space for it. Later packets are dropped until the
+ * expected PSN arrives. */
 static bool send_nak(struct request *r, uint8_t syndrome, uint32_t timer)
 {
     struct packet *p = new_response(r, PACKET_NAK, 0);
@@ -60,8 +60,8 @@ static bool send_nak(struct request *r, uint8_t syndrome, uint32_t timer)
     return true;
 }
 
-/* An acknowledgement that bore the number of a read or atomic would tell the other end that this is
- * complete without its answer. */
+/* Queues an ACK for the connection. It must never name the PSN of a read or atomic: the requester
+ * would take that for complete without its response. */
 static void acknowledge_later(struct request *r)
 {
     if (r->responder->ack_pending)
@@ -71,7 +71,8 @@ static void acknowledge_later(struct request *r)
     r->link->pending_responders[r->link->pending_count++] = r->responder;
 }
 
-/* What is in GPU memory that has failed is not acknowledged: who waits for it gives up. */
+/* Sends all pending ACKs. If GPU memory has failed, nothing is acknowledged, and the requester's
+ * retries run out. */
 static bool acknowledge_all(struct link_in *link, struct device *d)
 {
     if (!memory_flush(d))
@@ -101,8 +102,8 @@ static void drop_ack(struct link_in *l, unsigned place)
     l->pending_responders[place] = l->pending_responders[l->pending_count];
 }
 
-/* A read's or atomic's answer tells of all before it, so nothing else need. False: that cannot be
- * told. */
+/* Drops the connection's pending ACK if the response of a read or atomic acknowledges the same
+ * packets. False: GPU memory has failed, so nothing may be acknowledged. */
 static bool acknowledge_by_response(struct request *r)
 {
     if (!r->responder->ack_pending || r->packet->psn != r->responder->expected_psn)
@@ -122,10 +123,10 @@ void respond_flush(struct device *d)
     adversary_flush(d, &d->apart, NULL);
 }
 
-/* respond_forget: nothing is acknowledged any more in the name of this queue. */
+/* Drops all pending ACKs of a QP. */
 void respond_drop_acks(struct device *d, struct qp *qp)
 {
-    respond_flush(d); /* they name its connections */
+    respond_flush(d); /* delayed writes refer to its connections */
     for (unsigned i = 0; i < d->in_count; i++) {
         struct link_in *l = d->in[i];
         for (unsigned k = 0; k < l->pending_count; k++) {
@@ -141,7 +142,7 @@ static void end_message(struct responder *s)
     s->message = PACKET_PAD;
 }
 
-/* done: the packet was carried out. */
+/* Records that a packet was executed, and queues its ACK. */
 static bool finish_packet(struct request *r)
 {
     struct responder *s = r->responder;
@@ -156,7 +157,7 @@ static bool finish_packet(struct request *r)
 
 /* --- Memory --- */
 
-/* reach: where the remote address lies; NULL: refused, and the answer was given. */
+/* Translates the remote address of a request. NULL: access was rejected, and a NAK was sent. */
 static void *resolve_target(struct request *r, uint32_t need, uint64_t bytes)
 {
     const struct packet *p = r->packet;
@@ -229,7 +230,7 @@ static bool run_send(struct request *r)
     return complete_receive(r, kind, s->received);
 }
 
-/* is_relaxed: writes into this key's memory may pass each other. */
+/* Returns true if writes with this key may pass each other. */
 static bool is_relaxed(const struct request *r)
 {
     uint32_t index = r->rkey >> 8;
@@ -237,8 +238,8 @@ static bool is_relaxed(const struct request *r)
            r->device->keys.entries[index].access & MR_RELAXED_ORDERING;
 }
 
-/* place_before: what comes may pass nothing that its connection, or this process' reads, wrote
- * before. */
+/* Performs the delayed writes of the connection and of this process's reads: the request must not
+ * pass them. */
 static void flush_delayed(struct request *r)
 {
     adversary_flush(r->device, &r->link->delayed, r->responder);
@@ -250,7 +251,7 @@ static bool run_write(struct request *r)
     const struct packet *p = r->packet;
     struct responder *s = r->responder;
     uint32_t rest = p->flags & PACKET_FIRST ? p->length : s->rest;
-    /* The whole rest of the message must lie in the key's memory before its first byte is
+    /* All remaining bytes of the message must be inside the key's memory before the first is
      * written. */
     void *to = rest ? resolve_target(r, MR_REMOTE_WRITE, rest) : NULL;
     if (rest && !to)
@@ -272,8 +273,8 @@ static bool run_write(struct request *r)
     return immediate ? complete_receive(r, CQE_WRITE_IMMEDIATE, s->received) : finish_packet(r);
 }
 
-/* run_writes: short ones in one packet. Those of them that were carried out before are passed over;
- * from one that is refused on nothing is. */
+/* Executes the short writes of one packet. It skips those that were executed before, and stops at
+ * the first that is rejected. */
 static bool run_writes(struct request *r)
 {
     const struct packet *whole = r->packet;
@@ -303,7 +304,7 @@ static bool run_writes(struct request *r)
 
 /* --- Reading --- */
 
-/* run_read: false when the ring of answers is full; it goes on there next time. */
+/* Executes an RDMA read. False: the response ring is full; the read continues in the next pass. */
 static bool run_read(struct request *r)
 {
     const struct packet *p = r->packet;
@@ -338,7 +339,7 @@ static bool run_read(struct request *r)
 
 /* --- Atomics --- */
 
-/* answer_atomic: false: no room. */
+/* Sends the result of an atomic. False: the response ring is full. */
 static bool respond_atomic(struct request *r, uint64_t value, uint32_t bytes)
 {
     struct packet *v = new_response(r, PACKET_ATOMIC_VALUE, bytes);
@@ -350,7 +351,7 @@ static bool respond_atomic(struct request *r, uint64_t value, uint32_t bytes)
     return true;
 }
 
-/* replay_atomic: its answer was lost. What it did is not done twice. */
+/* Sends the response of an atomic again. The atomic itself is not executed twice. */
 static void replay_atomic(struct request *r)
 {
     const struct responder *s = r->responder;
@@ -387,7 +388,7 @@ static bool run_atomic(struct request *r)
     return respond_atomic(r, old, a.bytes);
 }
 
-/* --- Whose packet it is --- */
+/* --- QP and connection of a packet --- */
 
 static struct responder *find_dc_responder(struct qp *qp, const struct packet *p, uint32_t from)
 {
@@ -440,8 +441,8 @@ static bool find_responder(struct request *r)
     return r->responder;
 }
 
-/* in_turn: is this the packet that the stream expects? One that was carried out before is answered
- * again; where one is missing, that is said once. */
+/* Returns true if the packet has the expected PSN. A duplicate gets its response again. After a
+ * gap, one NAK is sent. */
 static bool check_psn(struct request *r)
 {
     struct responder *s = r->responder;
@@ -450,7 +451,7 @@ static bool check_psn(struct request *r)
         return true;
     }
     if (psn_before(r->packet->psn, s->expected_psn)) {
-        /* The data of a read is read again. */
+        /* Duplicate reads are executed again. */
         if (r->packet->kind == PACKET_READ || r->packet->kind == PACKET_WRITES)
             return true;
         if (r->packet->kind == PACKET_ATOMIC)
@@ -467,8 +468,8 @@ static bool check_psn(struct request *r)
     return false;
 }
 
-/* fits_message: does the packet go on with the message that was begun, or begin one where none is?
- * Where the rest goes is told by the first packet alone. */
+/* Returns true if the packet continues the current message, or begins one if there is none. Only
+ * the first packet of a write names its address. */
 static bool check_sequence(struct request *r)
 {
     const struct packet *p = r->packet;
@@ -495,7 +496,7 @@ static bool check_sequence(struct request *r)
     return last ? rest == r->bytes : rest > r->bytes;
 }
 
-/* carry_out: false: there is no room for the answer yet. */
+/* Executes a packet. False: there is no space for the response yet. */
 static bool execute_request(struct request *r)
 {
     if (!find_responder(r) || !check_psn(r))
@@ -526,9 +527,8 @@ static bool execute_request(struct request *r)
     }
 }
 
-/* What orders another process' request with this one's own accesses goes through that process,
- * where ThreadSanitizer sees nothing of it: what is done for one, as by a NIC, is nothing that it
- * should look at. Releases still count. */
+/* Hides the execution of another process's request from ThreadSanitizer, which cannot see the
+ * synchronization through that process. It is memory access of a NIC. Releases still count. */
 #if defined __SANITIZE_THREAD__
 void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);
@@ -569,18 +569,19 @@ static bool run_requests(struct link_in *link, struct device *d)
         if (!execute_request(&r))
             break;
         link->read_offset = 0;
-        /* So that what is done is acknowledged in between, also where requests come as fast as they
-         * are carried out. */
+        /* A burst counts each of its writes, so that ACKs are sent in between even if requests
+         * arrive as fast as they are executed. */
         if (p->kind == PACKET_WRITES)
             n += p->length;
         ring_take(&link->requests, p);
     }
     bool pending = link->pending_count;
     acknowledge_all(link, d);
-    /* Also a part of a read's data, which go on when the peer has taken these. */
+    /* Also part of an RDMA read's data; the rest follows when the peer has consumed these. */
     bool answered = link->responses.own != before;
     if (n || answered) {
-        /* In this order: who sees its requests read and no answer may take them for lost. */
+        /* In this order: a requester that sees its requests consumed but no response assumes packet
+         * loss. */
         ring_publish(&link->responses);
         ring_release(&link->requests);
         link_wake_engine(link->wakeup);

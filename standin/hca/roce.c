@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RoCE v2 over a plain UDP socket. The socket is not connected and forbids fragments: so the kernel
- * sends every datagram with identification 0, which the packets' check covers. What a queue pair
- * does is decided elsewhere (send.c, respond.c): this takes packets out of the rings of its links,
- * and puts those that come into them. */
+/* RoCE v2 over a UDP socket. The socket is unconnected and forbids fragmentation, so the kernel
+ * sends every datagram with identification 0, which the ICRC covers. QPs are handled elsewhere
+ * (send.c, respond.c): this file sends packets from the rings of its links and puts received
+ * packets into them. */
 #include "roce.h"
 #include "hca.h"
 #include "roce_capture.h"
@@ -22,18 +22,20 @@
 
 enum {
     BATCH = 32,
-    WINDOW_BYTES = 64 << 10, /* under way of a queue: receivers' sockets hold not much more */
-    WINDOW_PACKETS = 64,     /* soft RoCE of Linux keeps 128 */
-    SOURCES_MOST = 64,       /* source ports of a device */
-    HEADERS_MOST = 80,       /* what a path MTU leaves of a network's for all headers */
+    /* outstanding bytes of a QP; socket buffers of receivers hold not much more */
+    WINDOW_BYTES = 64 << 10,
+    WINDOW_PACKETS = 64, /* linux soft RoCE queues 128 */
+    SOURCES_MOST = 64,   /* source ports of a device */
+    /* bytes of all headers that a network MTU must hold besides a path MTU */
+    HEADERS_MOST = 80,
     ASK_EACH_NS = 20000000,
-    ASK_TIMES = 50, /* a second */
+    ASK_TIMES = 50, /* one second in all */
 };
 
-/* The far ends of a link: these rings are the other process's view of them. */
+/* Remote ends of a link: the other process's view of the rings. */
 struct roce_peer {
-    struct ring requests, responses; /* to the peer, from it: of its responder */
-    struct ring arriving, leaving;   /* from the peer, to it: of its requester */
+    struct ring requests, responses; /* requests to the peer, and its responses */
+    struct ring arriving, leaving;   /* requests from the peer, and responses to it */
     enum roce_peer_kind kind;
     unsigned asked;
     uint64_t asked_at;
@@ -42,12 +44,12 @@ struct roce_peer {
 struct datagram {
     struct sockaddr_in other;
     int socket;
-    uint16_t port; /* that it leaves from, or came from */
+    uint16_t port; /* local source port, or the sender's port */
     uint32_t bytes;
     uint8_t data[ROCE_BYTES_MOST];
 };
 
-/* A port that packets of some queues leave from. What comes, comes to ROCE_PORT. */
+/* A UDP source port of some QPs. All packets arrive at ROCE_PORT. */
 struct source {
     uint16_t port;
     int socket;
@@ -61,7 +63,7 @@ struct roce {
     struct roce_capture *capture;
     struct datagram out[BATCH], in[BATCH];
     unsigned out_count;
-    bool too_long; /* was said */
+    bool too_long; /* already reported */
 };
 
 /* --- Address and socket --- */
@@ -81,7 +83,7 @@ static int open_socket(uint32_t address, uint16_t port)
         errno = e;
         return -1;
     }
-    /* As much as the system grants. */
+    /* The kernel may grant less. */
     if (setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer))
         setsockopt(s, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
     return s;
@@ -93,11 +95,11 @@ static bool has_address(const struct ifaddrs *i, uint32_t address)
         return false;
     uint32_t own = ntohl(((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr.s_addr);
     uint32_t mask = ntohl(((struct sockaddr_in *)(void *)i->ifa_netmask)->sin_addr.s_addr);
-    /* All of the network of a loopback is its own. */
+    /* All addresses of a loopback network belong to the interface. */
     return own == address || (i->ifa_flags & IFF_LOOPBACK && !((own ^ address) & mask));
 }
 
-/* The interface's MTU, less the headers, rounded down to a path MTU. */
+/* Returns the interface's MTU less the headers, rounded down to a path MTU. */
 static uint32_t mtu_of(int s, uint32_t address)
 {
     struct ifaddrs *all = NULL;
@@ -119,8 +121,8 @@ static uint32_t mtu_of(int s, uint32_t address)
     return mtu;
 }
 
-/* open_loopback: an address that goes with the LID, which no other process has, so that it is free
- * but by chance. */
+/* Binds a loopback address that contains the LID. No other process has the LID, so the address is
+ * normally free. */
 static int open_loopback(uint16_t lid, uint32_t *address)
 {
     enum { TRIES = 16 };
@@ -132,7 +134,7 @@ static int open_loopback(uint16_t lid, uint32_t *address)
     return s;
 }
 
-/* take_address: the first of the list that nobody has. */
+/* Binds the first free address of the list. */
 static int bind_free_address(const struct device *d, uint32_t *address, int *error)
 {
     const struct config *c = d->config;
@@ -234,8 +236,8 @@ uint32_t roce_window(const struct qp *qp)
 
 /* --- Sending --- */
 
-/* source_of: where packets of that queue leave from. A port that another process has on this
- * address is not had. */
+/* Returns the source port of a QP's packets. If another process uses the port on this address, it
+ * is ROCE_PORT. */
 static struct source source_port_of(struct device *d, uint32_t qpn)
 {
     struct roce *r = d->roce;
@@ -255,7 +257,7 @@ static struct source source_port_of(struct device *d, uint32_t qpn)
     return s < 0 ? usual : *new;
 }
 
-/* like_first: how many datagrams from `at` on leave by the same socket. */
+/* Returns how many datagrams from `at` on use the same socket. */
 static unsigned same_socket_count(const struct roce *r, unsigned at)
 {
     unsigned end = at;
@@ -264,7 +266,7 @@ static unsigned same_socket_count(const struct roce *r, unsigned at)
     return end - at;
 }
 
-/* push: what is collected leaves, as far as the kernel takes it. */
+/* Sends the queued datagrams, as far as the kernel accepts them. */
 static void flush_datagrams(struct roce *r)
 {
     struct mmsghdr messages[BATCH];
@@ -282,7 +284,7 @@ static void flush_datagrams(struct roce *r)
                          MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == EINTR))
             break;
-        /* One that cannot leave is lost, as on any network. */
+        /* A datagram that cannot be sent is lost, as on any network. */
         sent += n < 0 ? 1 : (unsigned)n;
     }
     for (unsigned i = 0; i < sent && r->capture; i++)
@@ -294,7 +296,7 @@ static void flush_datagrams(struct roce *r)
     memmove(r->out, r->out + sent, r->out_count * sizeof *r->out);
 }
 
-/* misbehave: what an adversarial network does to the last datagram that was collected. */
+/* Adversarial mode: loses, duplicates, reorders or damages the last queued datagram. */
 static void distort_last(struct device *d)
 {
     struct roce *r = d->roce;
@@ -319,7 +321,7 @@ static void distort_last(struct device *d)
             *last = held;
         }
         break;
-    case 5: /* damaged, where that is seen */
+    case 5: /* damaged, if receivers check the ICRC */
         if (d->config->check_icrc)
             last->data[which / 8 % last->bytes] ^= (uint8_t)(1u << which % 8);
         break;
@@ -328,7 +330,7 @@ static void distort_last(struct device *d)
     }
 }
 
-/* collect: one packet more to send; false: no room until some have left. */
+/* Queues one packet. False: no space until some datagrams were sent. */
 static bool add_datagram(struct device *d, uint32_t to, const struct packet *p,
                          const uint8_t *payload)
 {
@@ -382,7 +384,7 @@ bool roce_send(struct device *d)
     return worked;
 }
 
-/* --- Asking who is there --- */
+/* --- Probing the peer's kind --- */
 
 static void send_control(struct qp *qp, uint8_t kind)
 {
@@ -399,7 +401,7 @@ enum roce_peer_kind roce_query_peer(struct qp *qp)
     if (p->kind != ROCE_PEER_UNKNOWN || (p->asked && now - p->asked_at < ASK_EACH_NS))
         return p->kind;
     if (p->asked == ASK_TIMES) {
-        /* Who comes to this address later is asked anew. */
+        /* A later HCA at this address is probed again. */
         p->asked = 0;
         return ROCE_PEER_OTHER;
     }
@@ -411,7 +413,7 @@ enum roce_peer_kind roce_query_peer(struct qp *qp)
 
 /* --- Receiving --- */
 
-/* put: the packet into a ring; where it is full the packet is lost. */
+/* Puts a packet into a ring. If the ring is full, the packet is lost. */
 static void put_packet(struct ring *ring, const struct packet *p, const uint8_t *payload)
 {
     struct packet *to = ring_reserve(ring, p->bytes);
@@ -443,8 +445,7 @@ void roce_handle_datagram(struct device *d, const uint8_t *bytes, uint32_t n, ui
     }
     if (!roce_decode(bytes, n, qp->mtu, &p, &payload, scratch))
         return;
-    /* Packets do not say from which queue they are: from the one that this queue is connected
-     * to. */
+    /* Packets do not name their source QP: it is the one that this QP is connected to. */
     p.from_qpn = qp->remote_qpn;
     struct roce_peer *peer = qp->link->roce;
     if (p.kind == PACKET_PROBE)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets of the HCA as datagrams of RoCE v2, and back; the check over them. One table says what
- * each opcode is. */
+/* Encodes and decodes RoCE v2 datagrams, and computes the ICRC. One table describes all opcodes. */
 #include "roce_format.h"
 
 #include "wqe.h"
@@ -8,15 +7,15 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Extended headers, in the order in which they follow the transport header. */
+/* Extended transport headers, in the order in which they follow the BTH. */
 enum {
     HAS_ADDRESS = 1, /* RETH: address, key, length */
     HAS_ATOMIC = 2,  /* AtomicETH: address, key, swap or add, compare */
-    HAS_MASKED = 4,  /* of this HCA: address, key, form, four operands */
-    HAS_ACK = 8,     /* AETH: syndrome, number of messages */
-    HAS_VALUE = 16,  /* 8 bytes */
+    HAS_MASKED = 4,  /* format of this HCA: address, key, form, four operands */
+    HAS_ACK = 8,     /* AETH: syndrome, message sequence number */
+    HAS_VALUE = 16,  /* AtomicAckETH: 8 bytes */
     HAS_VALUE_4 = 32,
-    HAS_WORD = 64, /* immediate data, or the key to be invalidated */
+    HAS_WORD = 64, /* ImmDt or IETH: immediate data, or the key to be invalidated */
     HAS_PAYLOAD = 128,
 };
 
@@ -25,8 +24,8 @@ enum {
     FIRST = PACKET_FIRST,
     LAST = PACKET_LAST,
     ONLY = PACKET_FIRST | PACKET_LAST,
-    RELIABLE = 0x00, /* the upper three bits of an opcode: reliable connection */
-    OWN = 0xc0,      /* two of them: left to manufacturers */
+    RELIABLE = 0x00, /* upper three bits of an RC opcode */
+    OWN = 0xc0,      /* manufacturer-defined opcodes */
 };
 
 static const struct form {
@@ -55,7 +54,7 @@ static const struct form {
     {0x14, PACKET_ATOMIC, 0, HAS_ATOMIC}, /* fetch and add */
     {0x16, PACKET_SEND, LAST | PACKET_INVALIDATE, HAS_WORD | HAS_PAYLOAD},
     {0x17, PACKET_SEND, ONLY | PACKET_INVALIDATE, HAS_WORD | HAS_PAYLOAD},
-    /* Between two of these HCAs. */
+    /* Only between two software HCAs. */
     {0xc0, PACKET_PROBE, 0, 0},
     {0xc1, PACKET_PROBE_REPLY, 0, 0},
     {0xc2, PACKET_ATOMIC, 0, HAS_MASKED},
@@ -68,10 +67,10 @@ enum {
     MASKED = 0xc2,
     VALUE = 0x12,
     VALUE_4 = 0xc3,
-    COMPARE_BIT = 1 << 8, /* of the field `immediate` of an atomic */
+    COMPARE_BIT = 1 << 8, /* in `immediate` of an atomic packet */
 };
 
-/* Codes of the header AETH. */
+/* AETH syndrome codes. */
 enum {
     AETH_ACK = 0x1f,
     AETH_RNR = 0x20,
@@ -179,9 +178,9 @@ void roce_pseudo_header(const struct roce_route *route, size_t bytes,
     put16(out + 24, (uint32_t)(8 + bytes));
 }
 
-/* check_of: over a datagram of n bytes without its check. What routers change counts as ones: type
- * of service, time to live, both checksums, and the byte of the transport header that tells of
- * congestion. */
+/* Computes the ICRC of a datagram of n bytes without ICRC. Fields that routers change count as
+ * ones: type of service, time to live, both checksums, and the BTH byte with the congestion
+ * bits. */
 static uint32_t crc_of(const uint8_t *bytes, size_t n, const struct roce_route *route)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -289,7 +288,7 @@ static uint8_t *put_headers(uint8_t *at, const struct packet *p, const struct fo
         at += 4;
     }
     if (f->headers & HAS_WORD) {
-        memcpy(at, &p->immediate, 4); /* as it lies in memory */
+        memcpy(at, &p->immediate, 4); /* byte order as in memory */
         at += 4;
     }
     return at;
@@ -329,7 +328,7 @@ bool roce_target(const uint8_t *bytes, size_t n, uint32_t *qpn)
     if (n < ROCE_TRANSPORT_BYTES + ROCE_CHECK_BYTES || n > ROCE_BYTES_MOST)
         return false;
     *qpn = get32(bytes + 4) & 0xffffff;
-    /* Version 0; the default partition, as a full or a limited member. */
+    /* Version 0; default P_Key, full or limited member. */
     return !(bytes[1] & 0xf) && (bytes[2] & 0x7f) == 0x7f && bytes[3] == 0xff;
 }
 
@@ -342,7 +341,7 @@ static size_t headers_bytes(const struct form *f)
     return n;
 }
 
-/* get_ack: an acknowledgement or why not; false: a code that says neither. */
+/* Decodes an AETH. False: an unknown code. */
 static bool get_ack(struct packet *p, const uint8_t *at)
 {
     static const uint8_t reasons[] = {NAK_PSN_SEQUENCE, SYNDROME_REMOTE_INVALID_REQUEST,
@@ -378,7 +377,7 @@ static void get_operands(struct packet *p, const struct form *f, const uint8_t *
     scratch[3] = ~UINT64_C(0);
 }
 
-/* get_headers: false: what is said there means nothing. */
+/* Decodes the extended headers. False: their values are invalid. */
 static bool get_headers(struct packet *p, const struct form *f, const uint8_t *at,
                         uint64_t scratch[4])
 {
@@ -411,7 +410,8 @@ static bool get_headers(struct packet *p, const struct form *f, const uint8_t *a
     return true;
 }
 
-/* fits: all packets of a message but the last are as long as the path MTU. */
+/* Returns true if the payload has a valid length: every packet of a message except the last has the
+ * path MTU. */
 static bool is_length_valid(const struct form *f, uint32_t bytes, uint32_t mtu)
 {
     if (!(f->headers & HAS_PAYLOAD))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requester: doorbells, taking requests off the ring, and sending them in packets. What comes
- * back is taken in answer.c. */
+/* The requester: handles doorbells, reads WQEs and sends their packets. Responses are handled in
+ * answer.c. */
 #include "send.h"
 #include "hca.h"
 #include "roce_format.h"
@@ -10,7 +10,8 @@
 enum {
     REQUESTS_A_PASS = 256,
     BYTES_A_PASS = 256 << 10,
-    PSN_HALF_RANGE = 1 << 22, /* before and after, in 24 bits */
+    /* half of the 24-bit PSN space, so that "before" and "after" are distinct */
+    PSN_HALF_RANGE = 1 << 22,
 };
 
 static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
@@ -22,7 +23,7 @@ static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
 
 /* --- Doorbells --- */
 
-/* What the doorbell says is what counts; the record is checked against it. */
+/* Handles a doorbell. The doorbell's value counts; the doorbell record is checked against it. */
 static void handle_doorbell(struct qp *qp, uint16_t index)
 {
     struct device *d = qp->device;
@@ -45,8 +46,8 @@ static void handle_doorbell(struct qp *qp, uint16_t index)
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_RECORD_BEHIND);
         return;
     }
-    /* A later doorbell of the same register may have been overwritten by an earlier one that came
-     * late: the record has both. */
+    /* An earlier doorbell that arrived late may have overwritten a later one in the register. The
+     * record covers both. */
     if ((int16_t)(record - index) > 0)
         index = record;
     if ((int16_t)(index - qp->producer) <= 0)
@@ -86,8 +87,8 @@ void send_doorbell(struct uar *uar, uint64_t value)
     }
     if (uar->queues < 2)
         return;
-    /* Several queues share the register, which remembers one doorbell: the others' records tell of
-     * theirs. */
+    /* If several QPs share the register, it holds only the last doorbell. The records of the other
+     * QPs show theirs. */
     for (unsigned n = 1; n < MAX_QPS; n++) {
         struct qp *other = d->qps[n];
         uint16_t record;
@@ -98,7 +99,7 @@ void send_doorbell(struct uar *uar, uint64_t value)
     }
 }
 
-/* --- Requests --- */
+/* --- WQEs --- */
 
 void send_load(const struct qp *qp, uint16_t index, uint32_t *words, struct wqe *wqe)
 {
@@ -134,7 +135,7 @@ static bool check_request(struct qp *qp, const struct wqe *w)
     return !qp->fault.syndrome;
 }
 
-/* is_due_to_fail: counts the request, the first time that it is taken, for SOFT_HCA_FAIL_AT. */
+/* Counts a WQE when it is first loaded, and returns true if SOFT_HCA_FAIL_AT makes it fail. */
 static bool must_inject_failure(struct qp *qp)
 {
     struct device *d = qp->device;
@@ -144,7 +145,7 @@ static bool must_inject_failure(struct qp *qp)
     return ++d->count_requests == d->config->fail_at;
 }
 
-/* take: the request at `taken` becomes the current one, or the queue has a fault. */
+/* Loads the WQE at `taken`. False: the QP has a fault. */
 static bool load_next_wqe(struct qp *qp)
 {
     struct wqe *w = &qp->wqe;
@@ -185,7 +186,7 @@ static bool load_next_wqe(struct qp *qp)
     return true;
 }
 
-/* must_wait: something before has to complete first. */
+/* Returns true if earlier requests must complete first. */
 static bool is_blocked(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
@@ -200,7 +201,7 @@ static bool is_blocked(struct qp *qp)
     return w->address.present && !idle && !send_same_target(qp, &w->address);
 }
 
-/* gather: the message's bytes from `offset` on, to `to`; with NULL they are only looked at. */
+/* Copies bytes of the message from `offset` to `to`; with NULL it only checks the keys. */
 static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t bytes)
 {
     struct wqe_segment s;
@@ -322,10 +323,10 @@ static void fill_kind(const struct wqe *w, struct packet *p, bool last)
     }
 }
 
-/* admitted: how many numbers the next packet may take, 0: none now. There is a bound to what is
- * under way, a low one where packets may be lost. A read that is longer is asked for in parts, one
- * at a time. Their ends do not depend on what was lost: a responder takes no request of which it
- * has executed a part. */
+/* Returns how many PSNs the next packet may use, 0: none now. The number of outstanding packets is
+ * limited, to a low number on a lossy network. A longer read is requested in parts, one at a time.
+ * The parts do not depend on packet loss, because a responder rejects a request that it has
+ * executed in part. */
 static uint32_t allowed_packets(const struct qp *qp, uint32_t numbers)
 {
     uint32_t under_way = (qp->psn - qp->acked) & 0xffffff, part = roce_window(qp);
@@ -339,7 +340,7 @@ static uint32_t allowed_packets(const struct qp *qp, uint32_t numbers)
     return !under_way || under_way + numbers <= (qp->window ? qp->window : part) ? numbers : 0;
 }
 
-/* send_packet: the next packet of the current request. False: no room now, or a fault. */
+/* Sends the next packet of the current WQE. False: there is no space now, or a fault. */
 static bool send_packet(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
@@ -348,7 +349,7 @@ static bool send_packet(struct qp *qp)
     uint32_t numbers = allowed_packets(qp, read ? packet_count(qp, rest) : 1);
     if (!numbers)
         return false;
-    /* What of the message the packet brings or asks for. */
+    /* Bytes of the message that the packet carries or requests. */
     uint64_t most = (uint64_t)numbers * qp->mtu;
     uint32_t part = (uint32_t)(rest < most ? rest : most);
     uint32_t payload = read ? 0 : atomic ? 32 : part;
@@ -362,8 +363,7 @@ static bool send_packet(struct qp *qp)
         p->length = part;
     uint8_t syndrome = fill_payload(qp, p, payload);
     if (syndrome) {
-        /* What was sent of the message stays without its end; the request is not in flight any
-         * more. */
+        /* The message stays incomplete at the responder; the request is no longer outstanding. */
         qp->outstanding_tail--;
         qp->reads -= atomic;
         qp->busy = qp->begun = false;
@@ -384,7 +384,7 @@ static bool send_packet(struct qp *qp)
     return true;
 }
 
-/* run_local: a request that sends nothing. It completes in its turn. */
+/* Executes a WQE without packets. It completes in order. */
 static void run_local_wqe(struct qp *qp)
 {
     uint8_t syndrome = gather(qp, 0, NULL, qp->wqe.length);
@@ -393,15 +393,16 @@ static void run_local_wqe(struct qp *qp)
         raise_fault(qp, syndrome, VENDOR_KEY);
         return;
     }
-    if (qp->wqe.opcode == WQE_DUMP) /* a read of own memory, which brings what was written there */
+    /* DUMP reads local memory, which makes earlier NIC writes to it visible */
+    if (qp->wqe.opcode == WQE_DUMP)
         adversary_flush(qp->device, &qp->device->apart, NULL);
     add_outstanding(qp);
     finish_wqe(qp);
     send_retire(qp);
 }
 
-/* is_understood: atomics with masks and of 4 bytes have a form of RoCE between two HCAs of this
- * kind only. False: that is not known yet, or the other end is of another kind. */
+/* Masked and 4-byte atomics have a RoCE packet format only between two software HCAs. False: the
+ * peer's kind is not known yet, or it is another kind. */
 static bool check_atomic_form(struct qp *qp)
 {
     const struct wqe_atomic *a = &qp->wqe.atomic;
@@ -423,8 +424,7 @@ static bool check_atomic_form(struct qp *qp)
     return false;
 }
 
-/* start: enters the current request among those in flight. False: something has to happen
- * before. */
+/* Adds the current WQE to the outstanding requests. False: something must happen first. */
 static bool start_wqe(struct qp *qp)
 {
     if (is_blocked(qp))
@@ -478,8 +478,8 @@ static void flush(struct qp *qp)
     }
 }
 
-/* send_run: what this queue can do now. False: nothing, and it need not be visited before its next
- * doorbell or answer. */
+/* Processes a QP as far as possible now. False: nothing was done, and it need not be visited before
+ * its next doorbell or response. */
 bool send_run(struct qp *qp)
 {
     uint64_t bytes = 0;
