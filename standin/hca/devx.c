@@ -480,9 +480,8 @@ PUBLIC int mlx5dv_devx_general_cmd(struct ibv_context *context, const void *in, 
     if (get(&c, in_opcode) == CMD_QUERY_HCA_CAP)
         return query_caps(&c);
     if (get(&c, in_opcode) == CMD_QUERY_HCA_VPORT_CONTEXT)
-        return begin_command(&c, ANSWER_BYTES,
-                             0x10 +
-                                 512); /* all zeros: packets stay in order at every service level */
+        /* All zeros: packets stay in order at every service level. */
+        return begin_command(&c, ANSWER_BYTES, 0x10 + 512);
     return refuse_command(&c, STATUS_BAD_OP, "no such general command here");
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs and shared receive queues of the plain verbs: their rings are made here, in the
- * device's format. */
+/* Queue pairs of the verbs interface: their rings are allocated here, in the device's format. */
 #include "context.h"
 
 #include <errno.h>
@@ -23,9 +22,9 @@ static uint32_t log_of(uint32_t power)
     return (uint32_t)__builtin_ctz(power);
 }
 
-/* What a queue pair is made of. */
+/* Sizes of a QP. */
 struct plan {
-    uint32_t blocks; /* of the send ring */
+    uint32_t blocks; /* blocks of the send ring */
     uint32_t receive_count, receive_log;
 };
 
@@ -71,7 +70,7 @@ static bool fill_verbs_qp(struct hca_qp *q, struct qp *qp, const struct plan *p,
     return true;
 }
 
-/* make: a queue pair of the HCA with its rings. NULL: errno. */
+/* Creates the HCA's QP with its rings. NULL with errno. */
 static struct qp *make_qp(struct hca_qp *q, struct device *d, const struct plan *p)
 {
     q->bytes = (((size_t)p->receive_count << p->receive_log) + 63) & ~(size_t)63;
@@ -248,7 +247,7 @@ static uint32_t address_of(const struct device *d, const struct ibv_ah_attr *ah)
     return ah->dlid;
 }
 
-/* The port that RoCE makes of a flow label (rdma_flow_label_to_udp_sport() of Linux). */
+/* Returns the RoCE source port of a flow label (rdma_flow_label_to_udp_sport() of Linux). */
 static uint16_t source_port(const struct ibv_ah_attr *ah)
 {
     uint32_t label = ah->is_global ? ah->grh.flow_label & 0xfffff : 0;
@@ -288,7 +287,8 @@ static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr
     return what;
 }
 
-/* What a move needs (IBA, "QP State Transition Properties"), of an RC queue pair. */
+/* Required attributes of a state transition of an RC QP (IBTA, "QP State Transition
+ * Properties"). */
 static int needed(unsigned to)
 {
     if (to == IBV_QPS_INIT)
