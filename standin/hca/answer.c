@@ -269,7 +269,7 @@ static void handle_response_data(struct qp *qp, const struct packet *p)
     if ((p->kind == PACKET_READ_DATA) != (f->opcode == WQE_READ) ||
         p->bytes != (rest < qp->mtu ? rest : qp->mtu)) {
         log_error(qp->device,
-                  "QP 0x%x: the answer 0x%x to request 0x%x has %u bytes in place of %u", qp->qpn,
+                  "QP 0x%x: the response 0x%x to request 0x%x has %u bytes instead of %u", qp->qpn,
                   p->psn, f->index, p->bytes, rest < qp->mtu ? rest : qp->mtu);
         qp_fail(qp, f->index, f->opcode, SYNDROME_BAD_RESPONSE, 0);
         return;
@@ -352,7 +352,7 @@ bool send_handle_responses(struct link_out *link, struct device *d)
     if (worked)
         ring_release(&link->responses);
     if (broken && !atomic_exchange(&link->dead, true))
-        log_error(d, "the answers from %s cannot be read", address_text(link->address, text));
+        log_error(d, "the responses from %s cannot be read", address_text(link->address, text));
     return worked;
 }
 

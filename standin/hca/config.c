@@ -77,7 +77,7 @@ static bool known(const char *entry)
     for (unsigned i = 0; i < VARIABLES; i++)
         if (strlen(variables[i].name) == length && !strncmp(entry, variables[i].name, length))
             return true;
-    fprintf(stderr, "soft HCA: there is no variable %.*s; there are", (int)length, entry);
+    fprintf(stderr, "soft HCA: unknown variable %.*s; known are", (int)length, entry);
     for (unsigned i = 0; i < VARIABLES; i++)
         fprintf(stderr, " %s", variables[i].name);
     fputc('\n', stderr);
@@ -100,7 +100,7 @@ static bool read_addresses(struct config *c)
             a.s_addr = htonl(CONFIG_LOOPBACK);
         } else if (n >= INET_ADDRSTRLEN || inet_pton(AF_INET, one, &a) != 1 ||
                    !(ntohl(a.s_addr) >> 24)) {
-            fprintf(stderr, "soft HCA: SOFT_HCA_ADDRESS: \"%.*s\" is no IPv4 address, nor lo\n",
+            fprintf(stderr, "soft HCA: SOFT_HCA_ADDRESS: \"%.*s\" is not an IPv4 address or lo\n",
                     (int)n, at);
             return false;
         }

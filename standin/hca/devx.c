@@ -189,7 +189,7 @@ static int query_caps(struct command *c)
         set(c->out, size_qp, 0xc);
         set(c->out, size_dc, 0xc);
     } else {
-        return refuse_command(c, STATUS_BAD_PARAM, "capabilities of this kind are not kept");
+        return refuse_command(c, STATUS_BAD_PARAM, "unknown capability group");
     }
     return 0;
 }
@@ -432,7 +432,7 @@ static int modify_qp(struct command *c, struct qp *qp)
     unsigned what = read_move(c, opcode, &m);
     uint32_t code = what & MODIFY_PATH ? get(c, qpc_mtu) : 1;
     if (code < 1 || code > 5)
-        return refuse_command(c, STATUS_BAD_PARAM, "mtu is none of 1 (256 bytes) to 5 (4096)");
+        return refuse_command(c, STATUS_BAD_PARAM, "mtu is not 1 (256 bytes) to 5 (4096)");
     const char *why = NULL;
     if (what & MODIFY_PATH && qp->type == QP_RC)
         why = path_refusal(c->device, get(c, ads_gid_index), m.remote, m.mtu);

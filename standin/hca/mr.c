@@ -62,7 +62,9 @@ bool mr_invalidate(struct device *d, uint32_t key, uint32_t pd)
     uint32_t index = key >> 8;
     struct mr_entry *e = &d->keys.entries[index < MAX_MRS ? index : 0];
     if (!e->valid || e->tag != (key & 0xff) || e->pd != pd) {
-        log_error(d, "key 0x%x, which a message is to invalidate, is none of its queue's domain",
+        log_error(d,
+                  "key 0x%x, which a message is to invalidate, does not belong to the queue's "
+                  "protection domain",
                   key);
         return false;
     }

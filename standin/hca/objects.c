@@ -147,7 +147,7 @@ int qp_modify(struct qp *qp, const struct qp_modify *m, unsigned what)
     }
     device_lock(d);
     if (!transition_exists(qp, m->to)) {
-        log_error(d, "QP 0x%x: no move from state %u to %u", qp->qpn, qp->state, m->to);
+        log_error(d, "QP 0x%x: no transition from state %u to %u", qp->qpn, qp->state, m->to);
         device_unlock(d);
         return EINVAL;
     }

@@ -169,7 +169,7 @@ static void *resolve_target(struct request *r, uint32_t need, uint64_t bytes)
         why = mr_find(&r->device->keys, r->rkey, r->qp->pd, need, r->address, bytes, &memory);
     if (!why)
         return (void *)(uintptr_t)memory;
-    log_error(r->device, "QP 0x%x: QP 0x%x of %s asks for 0x%llx + %llu with rkey 0x%x (%s): %s",
+    log_error(r->device, "QP 0x%x: QP 0x%x of %s requests 0x%llx + %llu with rkey 0x%x (%s): %s",
               r->qp->qpn, p->from_qpn, address_text(r->link->address, text),
               (unsigned long long)r->address, (unsigned long long)bytes, r->rkey,
               need == MR_REMOTE_WRITE  ? "write"
@@ -431,7 +431,7 @@ static bool find_responder(struct request *r)
         return false;
     memcpy(&key, r->data, 8);
     if (key != qp->dc_key) {
-        log_error(r->device, "DCT 0x%x: QP 0x%x of LID %u comes with the wrong access key", qp->qpn,
+        log_error(r->device, "DCT 0x%x: QP 0x%x of LID %u uses the wrong access key", qp->qpn,
                   p->from_qpn, r->link->address);
         return false;
     }
@@ -502,11 +502,11 @@ static bool execute_request(struct request *r)
     if (!find_responder(r) || !check_psn(r))
         return true;
     if (!check_sequence(r)) {
-        log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x does not belong where it comes: %s",
+        log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x is not valid here: %s",
                   r->qp->qpn, r->packet->psn, r->packet->from_qpn,
                   r->packet->kind == PACKET_INVALID
-                      ? "no such opcode, or a length that does not go with the path MTU"
-                      : "another message is not complete, or not as long as was said");
+                      ? "unknown opcode, or a length that does not match the path MTU"
+                      : "another message is incomplete, or the length is wrong");
         return send_nak(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
     }
     if (r->packet->kind != PACKET_WRITE)

@@ -27,7 +27,7 @@ struct roce_capture *roce_capture_open(const char *name, unsigned device)
     snprintf(path, sizeof path, "%s.%ld.%u.pcap", name, (long)getpid(), device);
     c->file = fopen(path, "we");
     if (!c->file) {
-        fprintf(stderr, "soft HCA: nothing is captured: %s: %s (SOFT_HCA_CAPTURE)\n", path,
+        fprintf(stderr, "soft HCA: cannot capture packets: %s: %s (SOFT_HCA_CAPTURE)\n", path,
                 strerror(errno));
         free(c);
         return NULL;

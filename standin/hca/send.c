@@ -33,7 +33,8 @@ static void handle_doorbell(struct qp *qp, uint16_t index)
         return;
     d->count_doorbells++;
     if (qp->state != QP_RTS && qp->state != QP_SQD && qp->state != QP_ERROR) {
-        log_error(d, "QP 0x%x: doorbell 0x%x in state %u; it is lost", qp->qpn, index, qp->state);
+        log_error(d, "QP 0x%x: doorbell 0x%x in state %u; it is ignored", qp->qpn, index,
+                  qp->state);
         return;
     }
     if ((int16_t)(record - index) < 0 && strict) {
@@ -55,7 +56,7 @@ static void handle_doorbell(struct qp *qp, uint16_t index)
     uint16_t used = (uint16_t)(index - qp->released);
     if (used > qp->blocks) {
         log_error(d,
-                  "QP 0x%x: doorbell 0x%x is %u blocks ahead of 0x%x, behind which nothing has "
+                  "QP 0x%x: doorbell 0x%x is %u blocks ahead of 0x%x, after which nothing has "
                   "completed, "
                   "in a ring of %u: slots were used again before their completion",
                   qp->qpn, index, used, qp->released, qp->blocks);
@@ -121,8 +122,7 @@ static bool check_request(struct qp *qp, const struct wqe *w)
     struct device *d = qp->device;
     bool strict = d->config->mode != MODE_LENIENT;
     if (strict && w->index != qp->taken) {
-        log_error(d, "QP 0x%x: the request at 0x%x says that it is 0x%x", qp->qpn, qp->taken,
-                  w->index);
+        log_error(d, "QP 0x%x: the request at 0x%x has index 0x%x", qp->qpn, qp->taken, w->index);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_WRONG_INDEX);
     } else if (strict && w->qpn != qp->qpn) {
         log_error(d, "QP 0x%x: the request at 0x%x is for QP 0x%x", qp->qpn, qp->taken, w->qpn);
@@ -155,14 +155,14 @@ static bool load_next_wqe(struct qp *qp)
     uint8_t syndrome = wqe_decode(qp->words, qp->type == QP_DCI, w);
     if (syndrome) {
         log_error(qp->device,
-                  "QP 0x%x: the request at 0x%x (opcode 0x%02x, %u units) cannot be read", qp->qpn,
-                  qp->taken, w->opcode, w->units);
+                  "QP 0x%x: the request at 0x%x (opcode 0x%02x, %u units) cannot be decoded",
+                  qp->qpn, qp->taken, w->opcode, w->units);
         raise_fault(qp, syndrome, VENDOR_MALFORMED);
         return false;
     }
     if (must_inject_failure(qp)) {
-        log_error(qp->device, "QP 0x%x: request 0x%x fails because SOFT_HCA_FAIL_AT=%u asks for it",
-                  qp->qpn, qp->taken, qp->device->config->fail_at);
+        log_error(qp->device, "QP 0x%x: request 0x%x fails because of SOFT_HCA_FAIL_AT=%u", qp->qpn,
+                  qp->taken, qp->device->config->fail_at);
         raise_fault(qp, SYNDROME_REMOTE_OPERATION, VENDOR_INJECTED);
         return false;
     }
@@ -176,7 +176,7 @@ static bool load_next_wqe(struct qp *qp)
     uint32_t address = w->address.present ? send_target_address(qp, &w->address) : 1;
     if (!address || address_is_ipv4(address)) {
         log_error(qp->device, "QP 0x%x: the request at 0x%x names %s", qp->qpn, qp->taken,
-                  address ? "an IPv4 address, where DC does not go"
+                  address ? "an IPv4 address, which DC does not support"
                           : "no LID or GID of a software HCA");
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_ADDRESS);
         return false;
@@ -415,8 +415,8 @@ static bool check_atomic_form(struct qp *qp)
         return other == ROCE_PEER_SOFT;
     log_error(
         qp->device,
-        "QP 0x%x: the atomic at 0x%x, %u bytes%s, has no form in RoCE, and what is at %s is no "
-        "HCA of this kind, or does not answer",
+        "QP 0x%x: the atomic at 0x%x, %u bytes%s, has no RoCE packet format, and the peer at %s "
+        "is not a software HCA, or does not answer",
         qp->qpn, qp->taken, a->bytes, a->bytes == 8 ? " with a mask" : "",
         address_text(qp->remote, text));
     qp->busy = false;

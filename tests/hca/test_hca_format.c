@@ -249,7 +249,7 @@ static void captures(void **state)
     assert_null(roce_capture_open("/no/such/folder/x", 7));
     say_stderr();
     assert_string_equal(text,
-                        "soft HCA: nothing is captured: /no/such/folder/x.4321.7.pcap: No such "
+                        "soft HCA: cannot capture packets: /no/such/folder/x.4321.7.pcap: No such "
                         "file or directory (SOFT_HCA_CAPTURE)\n");
 }
 

@@ -213,7 +213,7 @@ static void bad_answers_of_reads(void)
         {{.kind = PACKET_READ_DATA, .bytes = 255, .psn = 0xfffffd}, "too few bytes"},
         {{.kind = PACKET_READ_DATA, .bytes = 45, .psn = 0xfffffe}, "too many at the end"},
         {{.kind = PACKET_ATOMIC_VALUE, .bytes = 256, .psn = 0xfffffd}, "an atomic's"},
-        {{.kind = PACKET_ATOMIC_VALUE, .bytes = 4, .psn = 0xffffff}, "4 bytes in place of 8"},
+        {{.kind = PACKET_ATOMIC_VALUE, .bytes = 4, .psn = 0xffffff}, "4 bytes instead of 8"},
         {{.kind = PACKET_READ_DATA, .bytes = 8, .psn = 0xffffff}, "a read's"},
         {{.kind = PACKET_READ_DATA, .bytes = 8, .psn = 0}, "data of a write"},
         {{.kind = PACKET_READ_DATA, .bytes = 8, .psn = 1}, "data of what was never sent"},
