@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of command-line options, and what is said of a bad one. EXAMPLE is the program's name,
- * defined before. */
+/* Parsing of command-line options and errors about them. The program defines EXAMPLE, its name,
+ * before including this. */
 #ifndef EXAMPLES_ARGUMENTS_H
 #define EXAMPLES_ARGUMENTS_H
 
@@ -16,7 +16,7 @@ static inline bool bad_value(const char *what, const char *text, const char *wan
     return false;
 }
 
-/* What remains behind the options: one operand where `wanted` says what it is, else none. */
+/* Checks the operands after the options: one if `wanted` describes it, else none. */
 static inline bool fits_operands(int argc, char **argv, int first, const char *wanted)
 {
     int most = wanted ? 1 : 0;
@@ -30,7 +30,7 @@ static inline bool fits_operands(int argc, char **argv, int first, const char *w
     return false;
 }
 
-/* From 1 to `most`. */
+/* Parses a number from 1 to `most`. */
 static inline bool parse_number(const char *what, const char *text, uint64_t most, uint64_t *value)
 {
     char *end, wanted[64];

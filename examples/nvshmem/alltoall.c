@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names: an all-to-all written with block puts and a barrier, the same by the collective
- * of a block, and the same on a stream; the three must agree. */
+/* NVSHMEM's interface: an all-to-all by block puts and a barrier, by the block collective, and on a
+ * stream. The three results must be equal. */
 #include <nvshmem.h>
 #include <nvshmemx.h>
 

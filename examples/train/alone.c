@@ -15,7 +15,7 @@ struct alone {
     size_t n;
     float rate;
     float *values, *first, *second, *gradients, *sum;
-    double *loss; /* which nobody reads */
+    double *loss; /* not used */
 };
 
 size_t alone_bytes(const model_shape *shape)

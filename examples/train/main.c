@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trains a small transformer that learns what character comes next in a text, on all PEs of a job.
+/* Trains a small transformer that predicts the next character of a text, on all PEs of a job.
  *
- *     ./train LICENSE                                  # one PE
- *     weft run -n 4 ./train LICENSE                    # four, which share the micro-batches of
- *     every step weft run -n 4 ./train --shard --check LICENSE    # each updates a part; PE 0 does
- *     all again alone, and compares weft run -n 2 ./train --save state LICENSE
- *     weft run -n 4 ./train --resume state LICENSE     # goes on, with another number of PEs
+ *     ./train LICENSE                       # one PE
+ *     weft run -n 4 ./train LICENSE         # four PEs share the micro-batches of every step
+ *     weft run -n 4 ./train --shard --check LICENSE   # each PE updates a part; PE 0 repeats all
+ * and compares weft run -n 2 ./train --save state LICENSE weft run -n 4 ./train --resume state
+ * LICENSE    # resumes with another number of PEs
  *
- * Gradients are added up in buckets while the backward pass finds the next ones. The parameters
+ * Gradients are added up in buckets while the backward pass computes the next ones. The parameters
  * are, bit for bit, the same for every number of PEs, with and without --shard, for every --bucket,
- * and after --resume: see parallel.h. The bits of a GPU are not those of a CPU: their exponential
- * functions differ, and GPUs fuse products with sums. */
+ * and after --resume: see parallel.h. The bits of a GPU differ from those of a CPU, because their
+ * exponential functions differ and GPUs fuse products with sums. */
 #define EXAMPLE "train"
 #include "../arguments.h"
 #include "../check.h"
@@ -124,7 +124,7 @@ static void report(const struct training *t, double seconds, uint64_t alone_ns)
            waited < exchanged ? 100 * (1 - waited / exchanged) : 0.0);
 }
 
-/* PE 0 again, alone, from the first step on. Collective. */
+/* PE 0 repeats the training alone from the first step. Collective. */
 static bool compare(struct training *t, uint64_t last, double seconds)
 {
     const struct options *o = t->options;
@@ -140,7 +140,7 @@ static bool compare(struct training *t, uint64_t last, double seconds)
     return true;
 }
 
-/* Of this PE's parameters. */
+/* Returns the checksum of this PE's parameters. */
 static uint32_t checksum(struct training *t)
 {
     size_t bytes = model_floats(&t->options->shape) * sizeof(float);
@@ -157,7 +157,7 @@ static uint32_t checksum(struct training *t)
     return crc;
 }
 
-/* Whether all PEs have the same parameters; PE 0 says so. Collective. */
+/* Checks that all PEs have the same parameters; PE 0 prints the checksum. Collective. */
 static bool tell_checksum(struct training *t)
 {
     bool same = true;
@@ -195,7 +195,7 @@ static struct state_settings settings_of(const struct training *t)
                                              [STATE_TEXT] = t->text.crc32c}};
 }
 
-/* The exit status. */
+/* Returns the exit status. */
 static int run(struct training *t)
 {
     const struct options *o = t->options;
@@ -225,7 +225,7 @@ static int run(struct training *t)
     return good ? 0 : 1;
 }
 
-/* With the text there; the exit status. */
+/* Continues with the text in memory; returns the exit status. */
 static int prepare_and_run(struct training *t)
 {
     struct options *o = t->options;
@@ -242,7 +242,8 @@ static int prepare_and_run(struct training *t)
     return status;
 }
 
-/* On CPUs everything is in the host heap; what the text's characters are is not known yet. */
+/* Computes the host heap size. On CPUs everything is in the host heap; the number of different
+ * characters is not known yet. */
 static size_t heap_bytes(const struct options *o)
 {
     model_shape most = o->shape;
@@ -343,7 +344,7 @@ static bool parse_one(int option, const char *text, struct options *o)
     return false;
 }
 
-/* What goes together. */
+/* Checks that the options fit together. */
 static bool fits(const struct options *o)
 {
     const model_shape *s = &o->shape;
@@ -360,7 +361,7 @@ static bool fits(const struct options *o)
     return bad_value("batch", value, wanted);
 }
 
-/* -1: go on; else the exit status. */
+/* Returns -1 to continue, else the exit status. */
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {

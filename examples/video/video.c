@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of a camera, or of a clip, looked at by kernels where the capture device has put them: in
- * pinned host memory that the GPU reads. No copy lies between the camera and the kernel.
+/* Processes frames of a camera or a clip by kernels, where the capture device has written them: in
+ * pinned host memory that the GPU reads. There is no copy between the camera and the kernel.
  *
- *     ./video                            # the camera /dev/video0
+ *     ./video                                      # the camera /dev/video0
  *     ./video --make clip.y4m && ./video clip.y4m
  *
- * Each frame is checked: it must not have changed while the kernel read it (the CPU finds the same
- * checksum afterwards), it must be whole, and no number may be missing. Told are the latency from
- * the capture to the end of the kernel, and the frames per second. */
+ * Each frame is checked: it must not have changed while the kernel read it (the CPU computes the
+ * same checksum afterwards), it must be complete, and no frame number may be missing. The program
+ * prints the latency from the capture to the end of the kernel, and the frames per second. */
 #include "../check.h"
 #include "frame.h"
 #include "look.h"
@@ -27,12 +27,12 @@ enum { LOST_SHOWN = 8 };
 struct options {
     const char *path, *make;
     struct source_wish wish;
-    uint32_t frames; /* 0: all of a clip, 120 of a camera */
-    uint32_t check;  /* of how many frames the CPU looks at one; 0: at none */
+    uint32_t frames; /* 0: all frames of a clip, 120 of a camera */
+    uint32_t check;  /* the CPU checks one of this many frames; 0: none */
     bool each;
 };
 
-/* What has been seen of the frames so far. */
+/* Statistics of the frames so far. */
 struct tally {
     uint64_t *latency_ns;
     uint64_t first_ns, last_ns, next_sequence, lost;
@@ -87,8 +87,9 @@ static bool same_pixels(const struct look_result *seen, const struct picture *p,
     return memcmp(pixels, seen->pixels, sizeof pixels) == 0;
 }
 
-/* NULL, or what is wrong with the frame. What the kernel saw is compared with what is there now: a
- * frame that is written while it is read, or was read from elsewhere, is different. */
+/* Returns NULL, or what is wrong with the frame. The kernel's result is compared with the present
+ * contents: they differ if the frame was written while it was read, or was read from another
+ * place. */
 static const char *judge(const struct picture *p, const struct frame *frame,
                          const struct look_result *seen, bool compare)
 {
@@ -185,7 +186,7 @@ static void report(const struct source *source, struct tally *tally)
            1e-6 * (double)t[((size_t)n * 99 + 99) / 100 - 1], 1e-6 * (double)t[n - 1]);
 }
 
-/* 0: all frames were good. */
+/* Returns 0 if all frames were right. */
 static int capture(weft_job *job, const struct options *options, struct source *source, bool camera)
 {
     const struct picture *p = &source->picture;
@@ -300,7 +301,7 @@ static bool parse_one(int option, const char *value, struct options *options)
     return false;
 }
 
-/* -1: go on; else the exit status. */
+/* Returns -1 to continue, else the exit status. */
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {{"frames", required_argument, NULL, 'n'},
@@ -334,7 +335,7 @@ static bool is_camera(const char *path)
 {
     struct stat about;
     if (stat(path, &about))
-        return strncmp(path, "/dev/", 5) == 0; /* whoever names a device means one */
+        return strncmp(path, "/dev/", 5) == 0; /* a name in /dev is a camera */
     return S_ISCHR(about.st_mode);
 }
 
@@ -371,7 +372,7 @@ int main(int argc, char **argv)
         uint32_t height = options.wish.height ? options.wish.height : 180;
         return clip_make(options.make, width, height, options.frames ? options.frames : 30) ? 0 : 2;
     }
-    setlinebuf(stdout); /* what is seen is said at once, also into a pipe */
+    setlinebuf(stdout); /* print each line at once, also into a pipe */
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
