@@ -12,7 +12,7 @@
 
 static inline bool bad_value(const char *what, const char *text, const char *wanted)
 {
-    fprintf(stderr, EXAMPLE ": --%s %s: %s is wanted\n", what, text, wanted);
+    fprintf(stderr, EXAMPLE ": --%s %s: expected %s\n", what, text, wanted);
     return false;
 }
 
@@ -23,9 +23,9 @@ static inline bool fits_operands(int argc, char **argv, int first, const char *w
     if (argc - first == most)
         return true;
     if (wanted && argc - first < most)
-        fprintf(stderr, EXAMPLE ": %s is wanted; --help tells the options\n", wanted);
+        fprintf(stderr, EXAMPLE ": expected %s; see --help\n", wanted);
     else
-        fprintf(stderr, EXAMPLE ": %s: one operand too many; --help tells the options\n",
+        fprintf(stderr, EXAMPLE ": unexpected operand %s; see --help\n",
                 argv[first + most]);
     return false;
 }

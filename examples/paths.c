@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     if (me == 0)
         printf("%u nodes, %u PEs on %s: %u rounds in one kernel; node %u is %u away; %s\n", nodes,
                n, weft_target_name(weft_target_get()), rounds, nodes - 1, found[nodes - 1],
-               same ? "as by a serial search" : "NOT as by a serial search");
+               same ? "the same as by a serial search" : "NOT the same as by a serial search");
     free(edges);
     free(found);
     free(wanted);

@@ -410,8 +410,8 @@ struct reading {
 static bool damaged(struct work *work, const struct piece *piece, uint32_t seen, uint32_t expected)
 {
     return wrong(work,
-                 "elements %llu to %llu of array %s are damaged (checksum %08x in place of %08x); "
-                 "take an older checkpoint",
+                 "elements %llu to %llu of array %s are damaged (checksum %08x instead of %08x); "
+                 "use an older checkpoint",
                  (unsigned long long)piece->first,
                  (unsigned long long)(piece->first + piece->count - 1),
                  work->arrays[piece->array].name, seen, expected);
@@ -477,8 +477,8 @@ static bool read_pieces(struct work *work, struct reading *r)
 static bool fits(struct work *work, const struct header *h, const char *path, int count)
 {
     if (h->arrays != (uint32_t)count)
-        return wrong(work, "%s holds %u arrays, the program has %d: it is of another program", path,
-                     h->arrays, count);
+        return wrong(work, "%s holds %u arrays, the program has %d: it belongs to another program",
+                     path, h->arrays, count);
     for (int i = 0; i < count; i++) {
         const struct checkpoint_array *array = &work->arrays[i];
         if (memcmp(h->array[i].name, array->name, CHECKPOINT_NAME) != 0 ||
@@ -486,7 +486,7 @@ static bool fits(struct work *work, const struct header *h, const char *path, in
             h->array[i].elements != array->elements)
             return wrong(work,
                          "%s holds array %.31s of %llu elements of %llu bytes, the program has %s "
-                         "of %llu of %llu: start it as the one that wrote it",
+                         "of %llu of %llu: start it with the options of the job that wrote it",
                          path, h->array[i].name, (unsigned long long)h->array[i].elements,
                          (unsigned long long)h->array[i].element_bytes, array->name,
                          (unsigned long long)array->elements,
@@ -503,12 +503,12 @@ static bool read_header(struct work *work, const char *path, int count)
     if (!well(work, weft_file_size(work->file, &bytes)))
         return false;
     if (bytes < sizeof found)
-        return wrong(work, "%s has %llu bytes: it is no checkpoint", path,
+        return wrong(work, "%s has %llu bytes: it is not a checkpoint", path,
                      (unsigned long long)bytes);
     if (!well(work, weft_file_read(work->file, &found, sizeof found, 0, work->me, NULL)))
         return false;
     if (memcmp(found.magic, magic, sizeof magic) != 0)
-        return wrong(work, "%s is no checkpoint", path);
+        return wrong(work, "%s is not a checkpoint", path);
     if (found.version != VERSION || found.piece_bytes != PIECE)
         return wrong(work, "%s is a checkpoint of version %u; this program reads version %d", path,
                      found.version, VERSION);
@@ -521,9 +521,11 @@ static bool read_header(struct work *work, const char *path, int count)
     work->n = n;
     work->header.table_crc32c = found.table_crc32c;
     if (memcmp(&work->header, &found, sizeof found) != 0)
-        return wrong(work, "the header of %s is damaged; take an older checkpoint", path);
+        return wrong(work, "the header of %s is damaged; use an older checkpoint", path);
     if (bytes < found.file_bytes)
-        return wrong(work, "%s has %llu of its %llu bytes: it is cut short; take an older one",
+        return wrong(work,
+                     "%s has %llu of its %llu bytes: it is truncated; use an older "
+                     "checkpoint",
                      path, (unsigned long long)bytes, (unsigned long long)found.file_bytes);
     return true;
 }
@@ -552,7 +554,7 @@ static bool read_table(struct work *work, const char *path, struct reading *r)
                                              work->me, NULL)))
         return false;
     return crc_of_head(&work->header, r->table) == work->header.table_crc32c ||
-           wrong(work, "the checksums of %s are damaged; take an older checkpoint", path);
+           wrong(work, "the checksums of %s are damaged; use an older checkpoint", path);
 }
 
 weft_status checkpoint_read(weft_job *job, const char *path, uint64_t *step,

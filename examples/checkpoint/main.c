@@ -184,7 +184,7 @@ static int work(struct state *s, const struct options *options)
         return 2;
     }
     if (s->me == 0 && found)
-        printf("%d PEs go on from step %" PRIu64 " of %s, read in %.1f ms\n", s->n, step,
+        printf("%d PEs resume from step %" PRIu64 " of %s, read in %.1f ms\n", s->n, step,
                options->path, 1e3 * (now() - start));
     if (options->check) {
         uint64_t wrong = count_wrong(s, step);
@@ -202,7 +202,7 @@ static int work(struct state *s, const struct options *options)
     }
     uint64_t wrong = count_wrong(s, step);
     if (s->me == 0)
-        printf("step %" PRIu64 ": %s\n", step, wrong ? "WRONG" : "every element is as it must be");
+        printf("step %" PRIu64 ": %s\n", step, wrong ? "WRONG" : "all elements are right");
     return wrong != 0;
 }
 
@@ -211,11 +211,11 @@ static int work(struct state *s, const struct options *options)
 static int usage(FILE *to)
 {
     fputs("usage: checkpoint [option ...] FILE\n"
-          "  --steps N      go on until step N (default 20)\n"
+          "  --steps N      run until step N (default 20)\n"
           "  --every N      write FILE after every N steps, and at the end (default 10)\n"
           "  --elements N   elements of the largest of three arrays (default 1000003)\n"
           "  --gpu          keep them in GPU memory\n"
-          "  --check        only look whether FILE is as it must be\n"
+          "  --check        only check the contents of FILE\n"
           "  --die N        PE 0 kills itself in the second checkpoint: 1 when the new file is "
           "open,\n"
           "                 2 in the midst of writing, 3 written, 4 with its header, 5 safe, 6 "
@@ -257,7 +257,7 @@ static int parse(int argc, char **argv, struct options *options)
         if (!good)
             return 2;
     }
-    if (!fits_operands(argc, argv, optind, "a FILE to write to and to go on from"))
+    if (!fits_operands(argc, argv, optind, "a FILE to write and resume from"))
         return 2;
     options->path = argv[optind];
     return -1;

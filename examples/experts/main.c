@@ -158,7 +158,7 @@ static void compare(struct run *r, bool backward, const char *how)
     bool all = over_all(r, WEFT_MIN, mine) != 0;
     r->good &= all;
     if (speaks(r) && all)
-        printf("check: %s the same in every bit as by a serial loop\n", how);
+        printf("check: %s identical in every bit to a serial loop\n", how);
 }
 
 static void forget_results(struct run *r)
@@ -178,7 +178,7 @@ static void forget_results(struct run *r)
 
 static void refused(struct run *r, const char *what)
 {
-    fprintf(stderr, "experts: PE %d: the driver refused to %s a graph\n", weft_my_pe(r->job), what);
+    fprintf(stderr, "experts: PE %d: the driver failed to %s a graph\n", weft_my_pe(r->job), what);
     weft_abort(r->job, 1);
 }
 
@@ -227,7 +227,7 @@ static void replay_all(struct run *r)
         struct graph *graph = graph_open();
         if (!graph) {
             if (speaks(r))
-                printf("not replayed from a graph: there are none on %s\n",
+                printf("not replayed from a graph: not supported on %s\n",
                        weft_target_name(weft_target_get()));
             return;
         }

@@ -96,7 +96,7 @@ static void wrong(struct reference *r, const char *what, size_t row, size_t colu
                   double should)
 {
     if (r->good)
-        fprintf(stderr, "experts: PE %u: %s %zu, element %zu is %.9g in place of %.9g\n", r->s->me,
+        fprintf(stderr, "experts: PE %u: %s %zu, element %zu is %.9g instead of %.9g\n", r->s->me,
                 what, row, column, is, should);
     r->good = false;
 }

@@ -74,7 +74,7 @@ int main(void)
     weft_stream_destroy(stream);
     wrong += check("on a stream", to[2], me, n);
     if (me == 0 && !wrong)
-        printf("%d PEs, %d bytes for each pair: three ways, one result\n", n, BLOCK_BYTES);
+        printf("%d PEs, %d bytes for each pair: three methods, one result\n", n, BLOCK_BYTES);
     free(values);
     nvshmem_finalize();
     return wrong != 0;

@@ -31,7 +31,7 @@ int main(void)
     nvshmem_getmem(&got, mailbox, sizeof got, 0);
     int wanted = 1 + n * (n - 1) / 2;
     if (me == 0)
-        printf("the value that went round %d PEs is %d\n", n, got);
+        printf("the value passed around %d PEs is %d\n", n, got);
     nvshmem_free(mailbox);
     nvshmem_finalize();
     return got == wanted ? 0 : 1;

@@ -160,7 +160,7 @@ static void introduce(const struct training *t, uint64_t first)
            1e-6 * (double)slot * store_slots(t->store), 1e-6 * (double)model_work_bytes(s),
            s->pes > 1 ? " and of a layer that is put together" : "", store_file(t->store));
     if (first)
-        printf("goes on after step %" PRIu64 "\n", first);
+        printf("resumes after step %" PRIu64 "\n", first);
 }
 
 /* Sums the figures of all PEs. Collective. */
@@ -192,7 +192,7 @@ static void report(struct training *t, uint64_t took_ns, uint64_t alone_ns,
     double idle = took_ns > t->computed_ns ? (double)(took_ns - t->computed_ns) / steps : 0;
     double hidden = 1 - idle / (double)alone_ns;
     printf("its transfers alone take %.2f ms a step; no kernel ran for %.2f ms: %.0f %% of the "
-           "transfers was hidden behind computing\n",
+           "transfers overlapped with computing\n",
            1e-6 * (double)alone_ns, 1e-6 * idle, hidden > 0 ? 100 * hidden : 0.0);
 }
 

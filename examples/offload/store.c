@@ -313,7 +313,7 @@ static bool refuse(const char *format, const char *path)
 {
     fputs("offload: ", stderr);
     fprintf(stderr, format, path);
-    fputs("; --new makes it anew\n", stderr);
+    fputs("; --new replaces it\n", stderr);
     return false;
 }
 
@@ -330,12 +330,12 @@ static bool read_header(struct store *store, uint64_t *step)
             weft_file_read(store->files[0], &found, sizeof found, 0, weft_my_pe(store->job), NULL)))
         return false;
     if (memcmp(found.magic, magic, sizeof magic) != 0 || found.version != VERSION)
-        return refuse("%s is no model of this program", path);
+        return refuse("%s is not a model of this program", path);
     if (found.layers != store->shape.layers || found.width != store->shape.width ||
         found.seed != store->shape.seed) {
         fprintf(stderr,
-                "offload: %s is of another model: %u layers of width %u with seed %" PRIu64
-                ", not %u of %u with %" PRIu64 "; say --layers, --width and --seed as they are, "
+                "offload: %s holds another model: %u layers of width %u with seed %" PRIu64
+                ", not %u of %u with %" PRIu64 "; give its --layers, --width and --seed, "
                 "or --new\n",
                 path, found.layers, found.width, found.seed, store->shape.layers,
                 store->shape.width, store->shape.seed);
@@ -343,9 +343,9 @@ static bool read_header(struct store *store, uint64_t *step)
     }
     wanted = make_header(store, found.step, found.open);
     if (memcmp(&found, &wanted, sizeof found) != 0 || bytes < found.file_bytes)
-        return refuse("%s is damaged or cut short", path);
+        return refuse("%s is damaged or truncated", path);
     if (found.open)
-        return refuse("%s was left in the midst of a step by a run that was killed", path);
+        return refuse("%s was left in the middle of a step by a killed run", path);
     *step = found.step;
     return true;
 }

@@ -79,7 +79,7 @@ static void introduce(const struct training *t, uint64_t first)
         printf("%u micro-batches for %d PEs: %u of them idle in the last round of a step\n",
                s->micro, pes, (uint32_t)pes - s->micro % (uint32_t)pes);
     if (first)
-        printf("goes on after step %" PRIu64 " of %s\n", first, o->resume);
+        printf("resumes after step %" PRIu64 " of %s\n", first, o->resume);
 }
 
 static void print_loss(struct training *t, uint64_t step)
@@ -118,8 +118,8 @@ static void report(const struct training *t, double seconds, uint64_t alone_ns)
     uint64_t exchanged_ns, waited_ns;
     parallel_figures(t->parallel, &exchanged_ns, &waited_ns);
     double exchanged = (double)exchanged_ns, waited = (double)waited_ns;
-    printf("exchanges took %.2f ms a step, %.2f with nothing beside them; the model's kernels "
-           "waited %.2f ms for them and for updates: %.0f %% hidden\n",
+    printf("exchanges took %.2f ms a step, %.2f with nothing else running; the model's kernels "
+           "waited %.2f ms for them and for updates: %.0f %% overlapped\n",
            1e-6 * exchanged / steps, 1e-6 * (double)alone_ns, 1e-6 * waited / steps,
            waited < exchanged ? 100 * (1 - waited / exchanged) : 0.0);
 }
@@ -268,14 +268,14 @@ static int usage(FILE *to)
         "  --layers N     (default 2)\n"
         "  --width N      (default 64)\n"
         "  --heads N      (default 4)\n"
-        "  --rate X       of learning, after a warm-up of 10 steps (default 0.003)\n"
+        "  --rate X       learning rate, after a warm-up of 10 steps (default 0.003)\n"
         "  --seed N       of parameters and samples (default 1)\n"
         "  --bucket SIZE  gradients that are added up at once, as in 256K (default 64K)\n"
         "  --shard        every PE has the optimizer's state of its share of the parameters alone\n"
-        "  --save FILE    put parameters and the optimizer's state there when all steps are done\n"
-        "  --resume FILE  go on from there, by as many PEs as you like\n"
-        "  --check        PE 0 does all again alone, and compares bit for bit\n"
-        "  --say N        print N characters that the model finds likely behind the text's first "
+        "  --save FILE    write parameters and the optimizer's state there after the last step\n"
+        "  --resume FILE  resume from there, with any number of PEs\n"
+        "  --check        PE 0 repeats everything alone and compares bit for bit\n"
+        "  --say N        print N characters that the model predicts after the text's first "
         "ones\n"
         "  --blocks N     of a kernel (default: as many as suit the target)\n",
         to);
@@ -383,7 +383,7 @@ static int parse(int argc, char **argv, struct options *options)
         if (!parse_one(option, optarg, options))
             return 2;
     }
-    if (!fits_operands(argc, argv, optind, "a TEXT to learn from, such as LICENSE,"))
+    if (!fits_operands(argc, argv, optind, "a TEXT to learn from, such as LICENSE"))
         return 2;
     options->text = argv[optind];
     return fits(options) ? -1 : 2;

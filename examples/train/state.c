@@ -104,7 +104,7 @@ static bool same_settings(weft_job *job, const char *path, const uint64_t *found
         }
         if (weft_my_pe(job) == 0)
             fprintf(stderr,
-                    "train: %s is of a run with %s %s, not %s: go on with what it was begun with\n",
+                    "train: %s is of a run with %s %s, not %s: resume with the same settings\n",
                     path, names[i], was, is);
         return false;
     }

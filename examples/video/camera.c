@@ -125,7 +125,7 @@ static bool refuse_format(const struct camera *camera, const char *wanted)
     list_known(known, sizeof known);
     list_offered(camera, offered, sizeof offered);
     return complain(
-        "%s: pixels of format %s are not to be had; the device offers %s; known here: %s",
+        "%s: pixels of format %s are not available; the device offers %s; supported here: %s",
         camera->path, wanted, offered[0] ? offered : "none", known);
 }
 
@@ -250,7 +250,7 @@ static bool request(struct camera *camera, enum v4l2_memory memory, uint32_t cou
     camera->buffer_count = camera->buffers ? wanted.count : 0;
     if (camera->buffer_count)
         return true;
-    snprintf(why, 160, "no buffer was to be had");
+    snprintf(why, 160, "no buffer is available");
     return false;
 }
 
@@ -365,7 +365,7 @@ static bool take_memory(struct camera *camera, const struct source_wish *wish)
                  ways[i].name, why);
     }
     return complain("%s: no memory for frames: not %s%s", camera->path, refused,
-                    any ? "" : "; --memory auto takes what can be had");
+                    any ? "" : "; --memory auto uses what works");
 }
 
 /* ------------------------------------------------------------------------------- the device */
@@ -412,16 +412,16 @@ static bool open_device(struct camera *camera)
         return refuse_device(camera->path, why);
     }
     if (ask(camera, VIDIOC_QUERYCAP, &is) < 0)
-        return refuse_device(camera->path, "is no device of V4L2");
+        return refuse_device(camera->path, "is not a V4L2 device");
     uint32_t can = is.capabilities & V4L2_CAP_DEVICE_CAPS ? is.device_caps : is.capabilities;
     if (can & V4L2_CAP_VIDEO_CAPTURE_MPLANE && !(can & V4L2_CAP_VIDEO_CAPTURE))
         return refuse_device(camera->path,
-                             "captures planes apart (multi-planar), which this program "
-                             "does not");
+                             "captures separate planes (multi-planar), which this program does "
+                             "not support");
     if (!(can & V4L2_CAP_VIDEO_CAPTURE))
         return refuse_device(camera->path, "captures no pictures");
     if (!(can & V4L2_CAP_STREAMING))
-        return refuse_device(camera->path, "gives pictures by read() alone");
+        return refuse_device(camera->path, "supports only read()");
     snprintf(camera->source.name, sizeof camera->source.name, "%s: %.32s (driver %.16s)",
              camera->path, (const char *)is.card, (const char *)is.driver);
     return true;
@@ -500,7 +500,7 @@ static uint64_t captured(struct camera *camera, const struct v4l2_buffer *from)
                                      (uint64_t)from->timestamp.tv_usec * 1000u;
     bool exposure = (from->flags & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
     if ((from->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) != V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC)
-        snprintf(moment, MOMENT, "its arrival here (the driver goes by another clock)");
+        snprintf(moment, MOMENT, "its arrival here (the driver uses another clock)");
     else if (stamp > now)
         snprintf(moment, MOMENT, "its arrival here (the driver's times are %.0f ms ahead)",
                  1e-6 * (double)(stamp - now));

@@ -75,7 +75,7 @@ static bool parse_header(const char *path, char *line, struct picture *picture)
     char *rest, *word = strtok_r(line, " ", &rest), chroma[32] = "420";
     if (!word || strcmp(word, "YUV4MPEG2") != 0)
         return complain(
-            "%s is no clip: it does not begin with YUV4MPEG2. ffmpeg makes one: "
+            "%s is not a clip: it does not begin with YUV4MPEG2. ffmpeg makes one: "
             "ffmpeg -i FILM -pix_fmt yuv420p CLIP.y4m; and so does video --make CLIP.y4m",
             path);
     while ((word = strtok_r(NULL, " ", &rest))) {
@@ -91,7 +91,8 @@ static bool parse_header(const char *path, char *line, struct picture *picture)
                         MOST_EDGE);
     const struct chroma *found = find_chroma(chroma);
     if (!found)
-        return complain("%s: its pixels are of format C%s, which is not known here; known are C420 "
+        return complain("%s: its pixels are of format C%s, which is not supported; supported are "
+                        "C420 "
                         "(420jpeg, 420paldv, 420mpeg2), C422, C444, C411 and Cmono, of 8 bits: "
                         "ffmpeg -i CLIP -pix_fmt yuv420p OTHER.y4m",
                         path, chroma);
@@ -138,7 +139,7 @@ static enum source_next clip_next(struct source *source, struct frame *frame)
         return SOURCE_FAILED;
     size_t size = source->picture.bytes, read = fread(clip->buffers[buffer], 1, size, clip->file);
     if (read < size) {
-        const char *why = ferror(clip->file) ? strerror(errno) : "the file is cut short";
+        const char *why = ferror(clip->file) ? strerror(errno) : "the file is truncated";
         complain("%s: frame %llu has %zu of its %zu bytes: %s", clip->path,
                  (unsigned long long)clip->frames, read, size, why);
         return SOURCE_FAILED;
@@ -246,7 +247,7 @@ bool clip_make(const char *path, uint32_t width, uint32_t height, uint32_t frame
     free(data);
     bool failed = ferror(file);
     if (fclose(file) || failed)
-        return complain("%s: could not be written: %s; what is there is no whole clip", path,
+        return complain("%s: could not be written: %s; the file is not a complete clip", path,
                         strerror(errno));
     return true;
 }

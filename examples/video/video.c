@@ -100,7 +100,7 @@ static const char *judge(const struct picture *p, const struct frame *frame,
     if (compare && !same_pixels(seen, p, frame->data))
         return "the kernel counted other pixels than are there";
     if (frame->has_checksum && seen->checksum != frame->checksum)
-        return "it is not as it was made";
+        return "it differs from what was written";
     return NULL;
 }
 
@@ -111,7 +111,7 @@ static void note_sequence(struct tally *tally, const struct frame *frame)
             frame->sequence > tally->next_sequence ? frame->sequence - tally->next_sequence : 0;
         tally->lost += lost;
         if (tally->told_lost++ < LOST_SHOWN)
-            printf("%" PRIu64 " lost: %s %" PRIu64 " came where %" PRIu64 " was due\n", lost,
+            printf("%" PRIu64 " lost: %s %" PRIu64 " arrived, expected %" PRIu64 "\n", lost,
                    "frame", frame->sequence, tally->next_sequence);
     }
     tally->next_sequence = frame->sequence + 1;
@@ -228,15 +228,15 @@ static int usage(FILE *to)
     fputs(
         "usage: video [option ...] [CAMERA | CLIP.y4m]    (neither: /dev/video0; -: a clip by the "
         "standard input)\n"
-        "  --frames N      so many frames (default: all of a clip, 120 of a camera)\n"
+        "  --frames N      number of frames (default: all of a clip, 120 of a camera)\n"
         "  --size WxH      ask the camera for frames of that size; with --make, make them so\n"
         "  --format NAME   ask the camera for pixels of that format: YUYV, UYVY, NV12, YU12,\n"
         "                  GREY, RGB3, BGR3\n"
-        "  --rate N        ask the camera for so many frames a second\n"
-        "  --memory WAY    userptr, mmap or copy (default auto: the first that can be had)\n"
+        "  --rate N        frames per second requested from the camera\n"
+        "  --memory WAY    userptr, mmap or copy (default auto: the first that works)\n"
         "  --buffers N     buffers between camera and kernel (default 4)\n"
         "  --each          a line for each frame\n"
-        "  --make FILE     write a clip (default: 30 frames of 320x180), and look at nothing\n",
+        "  --make FILE     write a clip (default: 30 frames of 320x180) and exit\n",
         to);
     return to == stdout ? 0 : 2;
 }
@@ -248,7 +248,7 @@ static bool parse_number(const char *what, const char *text, uint32_t least, uin
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno || number < least || number > most)
-        return complain("--%s %s: a whole number from %u to %u is wanted", what, text, least, most);
+        return complain("--%s %s: expected a whole number from %u to %u", what, text, least, most);
     *value = (uint32_t)number;
     return true;
 }
@@ -259,7 +259,7 @@ static bool parse_size(const char *text, struct source_wish *wish)
     if (sscanf(text, "%5" SCNu32 "x%5" SCNu32 "%c", &wish->width, &wish->height, &rest) == 2 &&
         wish->width >= 16 && wish->height >= 16 && wish->width <= 16384 && wish->height <= 16384)
         return true;
-    return complain("--size %s: WIDTHxHEIGHT is wanted, each from 16 to 16384, as in 640x360",
+    return complain("--size %s: expected WIDTHxHEIGHT, each from 16 to 16384, as in 640x360",
                     text);
 }
 
@@ -270,7 +270,7 @@ static bool parse_memory(const char *text, struct source_wish *wish)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(text, known[i]) == 0)
             return true;
-    return complain("--memory %s: auto, userptr, mmap or copy is wanted", text);
+    return complain("--memory %s: expected auto, userptr, mmap or copy", text);
 }
 
 static bool parse_one(int option, const char *value, struct options *options)
