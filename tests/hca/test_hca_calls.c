@@ -70,8 +70,8 @@ void __wrap_gpu_memory_remove(uint64_t address, uint64_t bytes)
     gpu_removed += address == (uintptr_t)&gpu_kind && bytes == 77;
 }
 
-void __wrap_gpu_engine_settle(struct device *of);
-void __wrap_gpu_engine_settle(struct device *of)
+void __wrap_gpu_engine_flush(struct device *of);
+void __wrap_gpu_engine_flush(struct device *of)
 {
     assert_int_equal(gpu_removed, 0); /* before the memory goes */
     gpu_settled++;

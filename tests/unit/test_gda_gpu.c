@@ -214,8 +214,8 @@ static struct {
 } rung[COUNT];
 static int rung_count;
 static uint32_t bell_lines;
-weft_status __wrap_gda_bell_start(struct gda_doorbell_thread **bell, uint32_t count);
-weft_status __wrap_gda_bell_start(struct gda_doorbell_thread **bell, uint32_t count)
+weft_status __wrap_gda_doorbell_start(struct gda_doorbell_thread **bell, uint32_t count);
+weft_status __wrap_gda_doorbell_start(struct gda_doorbell_thread **bell, uint32_t count)
 {
     if (fails())
         return base_fail(WEFT_ERR_SYSTEM, "no thread");
@@ -225,9 +225,10 @@ weft_status __wrap_gda_bell_start(struct gda_doorbell_thread **bell, uint32_t co
     return WEFT_OK;
 }
 
-void __wrap_gda_bell_add(struct gda_doorbell_thread *bell, const uint64_t *word,
-                         uint64_t *doorbell);
-void __wrap_gda_bell_add(struct gda_doorbell_thread *bell, const uint64_t *word, uint64_t *doorbell)
+void __wrap_gda_doorbell_add(struct gda_doorbell_thread *bell, const uint64_t *word,
+                             uint64_t *doorbell);
+void __wrap_gda_doorbell_add(struct gda_doorbell_thread *bell, const uint64_t *word,
+                             uint64_t *doorbell)
 {
     assert_ptr_equal(bell, &bells);
     assert_int_equal(*word, 0);
@@ -235,8 +236,8 @@ void __wrap_gda_bell_add(struct gda_doorbell_thread *bell, const uint64_t *word,
     rung[rung_count++].doorbell = doorbell;
 }
 
-void __wrap_gda_bell_stop(struct gda_doorbell_thread *bell);
-void __wrap_gda_bell_stop(struct gda_doorbell_thread *bell)
+void __wrap_gda_doorbell_stop(struct gda_doorbell_thread *bell);
+void __wrap_gda_doorbell_stop(struct gda_doorbell_thread *bell)
 {
     bells -= bell != NULL;
 }
@@ -341,12 +342,12 @@ static struct {
     char *area;
 } made[COUNT];
 static int made_count;
-weft_status __wrap_gda_make_queue(struct gda *gda, struct gda_qp *link,
-                                  struct weft_dev_gda_queue *q, const struct gda_layout *at,
-                                  char *area);
-weft_status __wrap_gda_make_queue(struct gda *gda, struct gda_qp *link,
-                                  struct weft_dev_gda_queue *q, const struct gda_layout *at,
-                                  char *area)
+weft_status __wrap_gda_create_queue(struct gda *gda, struct gda_qp *link,
+                                    struct weft_dev_gda_queue *q, const struct gda_layout *at,
+                                    char *area);
+weft_status __wrap_gda_create_queue(struct gda *gda, struct gda_qp *link,
+                                    struct weft_dev_gda_queue *q, const struct gda_layout *at,
+                                    char *area)
 {
     (void)gda;
     for (size_t i = at->completions; i < at->page; i++)
@@ -363,8 +364,8 @@ weft_status __wrap_gda_make_queue(struct gda *gda, struct gda_qp *link,
     return WEFT_OK;
 }
 
-void __wrap_gda_free_link(struct gda_qp *link);
-void __wrap_gda_free_link(struct gda_qp *link)
+void __wrap_gda_destroy_qp(struct gda_qp *link);
+void __wrap_gda_destroy_qp(struct gda_qp *link)
 {
     for (int i = 0; i < made_count; i++)
         live_links -= made[i].link == link;
@@ -448,13 +449,13 @@ _Alignas(GDA_PAGE) static char area[COUNT * GDA_PAGE];
 /* Queues in GPU memory, in tests that are of the keys alone. */
 static enum { NONE, FAKE, REAL } far_queues;
 static struct gda_gpu_queues fake_far;
-weft_status __real_gda_open_far(struct gda *of, char *lacks, size_t bytes);
-weft_status __wrap_gda_open_far(struct gda *of, char *lacks, size_t bytes);
-weft_status __wrap_gda_open_far(struct gda *of, char *lacks, size_t bytes)
+weft_status __real_gda_open_gpu_queues(struct gda *of, char *lacks, size_t bytes);
+weft_status __wrap_gda_open_gpu_queues(struct gda *of, char *lacks, size_t bytes);
+weft_status __wrap_gda_open_gpu_queues(struct gda *of, char *lacks, size_t bytes)
 {
     memset(lacks, 'x', bytes);
     if (far_queues == REAL)
-        return __real_gda_open_far(of, lacks, bytes);
+        return __real_gda_open_gpu_queues(of, lacks, bytes);
     snprintf(lacks, bytes, "none in this test");
     of->gpu_queues = far_queues == FAKE ? &fake_far : NULL;
     return WEFT_OK;

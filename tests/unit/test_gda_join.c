@@ -63,8 +63,8 @@ void __wrap_gda_close_cuda(struct gda *of)
     closed_cuda++;
 }
 
-void __wrap_gda_close_far(struct gda *of);
-void __wrap_gda_close_far(struct gda *of)
+void __wrap_gda_close_gpu_queues(struct gda *of);
+void __wrap_gda_close_gpu_queues(struct gda *of)
 {
     assert_non_null(of->adapters);
     closed_far++;

@@ -105,10 +105,10 @@ void __wrap_mlx5_close(struct mlx5 *mlx5)
     libraries--;
 }
 
-void __wrap_gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks,
-                        size_t bytes);
-void __wrap_gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks,
-                        size_t bytes)
+void __wrap_gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks,
+                              size_t bytes);
+void __wrap_gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks,
+                              size_t bytes)
 {
     const struct device *device = (const void *)listed;
     int place = (int)(device - devices);

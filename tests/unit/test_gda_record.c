@@ -131,27 +131,23 @@ static void candidates(void **state)
     (void)state;
     assert_null(gda_candidates_fault(&c));
     c.list[0].near = 4;
-    assert_string_equal(gda_candidates_fault(&c),
-                        "adapters not sorted by distance");
+    assert_string_equal(gda_candidates_fault(&c), "adapters not sorted by distance");
     c.list[0].near = 3; /* as near as the second */
     assert_null(gda_candidates_fault(&c));
     c.list[1].near = 16;
     assert_null(gda_candidates_fault(&c));
     c.list[1].near = 17;
-    assert_string_equal(gda_candidates_fault(&c),
-                        "adapters not sorted by distance");
+    assert_string_equal(gda_candidates_fault(&c), "adapters not sorted by distance");
     c.list[1].near = 3;
     c.list[0].near = 17;
-    assert_string_equal(gda_candidates_fault(&c),
-                        "adapters not sorted by distance");
+    assert_string_equal(gda_candidates_fault(&c), "adapters not sorted by distance");
     c.list[0].near = 3;
     c.wanted = 3;
     assert_string_equal(gda_candidates_fault(&c), "fewer adapters than it requests");
     c.wanted = -1;
     assert_string_equal(gda_candidates_fault(&c), "invalid number of adapters");
     c = (struct gda_candidates){.count = 1, .wanted = 1, .list = {{1, 17}}};
-    assert_string_equal(gda_candidates_fault(&c),
-                        "adapters not sorted by distance");
+    assert_string_equal(gda_candidates_fault(&c), "adapters not sorted by distance");
     c = (struct gda_candidates){.count = GDA_CANDIDATES, .wanted = GDA_ADAPTERS_MOST};
     assert_null(gda_candidates_fault(&c));
     c.wanted++;
