@@ -733,7 +733,7 @@ static void every_call_fails(void **state)
     static const char *const whys[] = {
         "path gda: mlx5_%d cannot register ",  "path gda: mlx5_%d: ibv_reg_mr of ",
         "path gda: mlx5_%d: mlx5dv_devx_umem", "path gda: mlx5dv_devx_alloc_uar on mlx5_%d: Can",
-        "path gda: mlx5_%d refuses ",          "path gda: ibv_create_ah on mlx5_%d, which ",
+        "path gda: mlx5_%d rejected ",         "path gda: cannot read the MAC of mlx5_%d: ",
     };
     int seen[6] = {0}, others = 0;
     for (int kind = 0; kind <= 1; kind++) {

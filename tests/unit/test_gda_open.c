@@ -621,11 +621,11 @@ static void what_others_tell(void **state)
     expect_taken("");
     theirs[2].count = GDA_CANDIDATES + 1; /* the first one is told of */
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
-    assert_non_null(strstr(base_last_error(), "PE 0 tells"));
+    assert_non_null(strstr(base_last_error(), "PE 0 sent an invalid"));
     expect_taken("");
     theirs[0].count = 0;
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
-    assert_non_null(strstr(base_last_error(), "PE 2 tells"));
+    assert_non_null(strstr(base_last_error(), "PE 2 sent an invalid"));
     expect_taken("");
     theirs[2].count = 0;
     their_counts[2] = 9;
@@ -635,7 +635,7 @@ static void what_others_tell(void **state)
     expect_taken("");
     their_counts[0] = 9;
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
-    assert_non_null(strstr(base_last_error(), "PE 0 tells"));
+    assert_non_null(strstr(base_last_error(), "PE 0 sent an invalid"));
     expect_taken("");
     their_counts[0] = 0;
     their_counts[2] = 8;
