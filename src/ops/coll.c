@@ -22,15 +22,15 @@ weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase)
     return status ? status : weft_fence(ctx);
 }
 
-weft_status coll_put_slow(struct weft_team *team, int member, struct place to, const void *src,
-                          size_t bytes)
+weft_status coll_put_slow(struct weft_team *team, int member, struct symmetric_range to,
+                          const void *src, size_t bytes)
 {
     char *address = team->job->segments[to.segment].base + to.offset;
     return weft_put(team->job->system_ctx, address, src, bytes, team->pes[member]);
 }
 
 /* The signal is behind the data; the fence in front of it is for what was put before. */
-weft_status coll_put_notify_slow(struct weft_team *team, int member, struct place to,
+weft_status coll_put_notify_slow(struct weft_team *team, int member, struct symmetric_range to,
                                  const void *src, size_t bytes, uint64_t phase, bool nbi)
 {
     struct weft_ctx *ctx = team->job->system_ctx;
@@ -282,11 +282,11 @@ weft_status coll_check_root(const char *function, const struct weft_team *team, 
                            team->n - 1);
 }
 
-weft_status coll_place(const char *function, const char *argument, struct weft_team *team,
-                       const void *address, size_t bytes, struct place *place)
+weft_status coll_find_range(const char *function, const char *argument, struct weft_team *team,
+                            const void *address, size_t bytes, struct symmetric_range *range)
 {
     weft_status status = access_find_own(function, team->job->default_ctx, address, bytes,
-                                         &place->segment, &place->offset);
+                                         &range->segment, &range->offset);
     return status ? base_fail_context(status, "argument %s", argument) : WEFT_OK;
 }
 

@@ -27,7 +27,7 @@
 enum { COLL_NBI_LEAST = 256 * 1024 }; /* blocks to other nodes from here on travel side by side */
 
 /* A symmetric range, found once and used for every member. */
-struct place {
+struct symmetric_range {
     enum segment_id segment;
     size_t offset;
 };
@@ -41,15 +41,15 @@ weft_status coll_begin(const char *function, struct weft_team *team, enum box_op
 weft_status coll_check_root(const char *function, const struct weft_team *team, int root);
 
 /* WEFT_OK or, naming function and argument, what is wrong with a symmetric range. */
-weft_status coll_place(const char *function, const char *argument, struct weft_team *team,
-                       const void *address, size_t bytes, struct place *place);
+weft_status coll_find_range(const char *function, const char *argument, struct weft_team *team,
+                            const void *address, size_t bytes, struct symmetric_range *range);
 
 weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase);
 weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
                             enum box_operation operation);
-weft_status coll_put_slow(struct weft_team *team, int member, struct place to, const void *src,
-                          size_t bytes);
-weft_status coll_put_notify_slow(struct weft_team *team, int member, struct place to,
+weft_status coll_put_slow(struct weft_team *team, int member, struct symmetric_range to,
+                          const void *src, size_t bytes);
+weft_status coll_put_notify_slow(struct weft_team *team, int member, struct symmetric_range to,
                                  const void *src, size_t bytes, uint64_t phase, bool nbi);
 
 /* Tells a member that this PE has reached `phase`; what this PE stored or put before through
@@ -73,14 +73,14 @@ static inline weft_status coll_await(struct weft_team *team, int member, uint64_
 }
 
 /* Address of a place at a member, or NULL when it cannot be loaded and stored. */
-static inline char *coll_address(struct weft_team *team, int member, struct place place)
+static inline char *coll_address(struct weft_team *team, int member, struct symmetric_range range)
 {
     if (unlikely(!team->mailbox_at[member]))
         return NULL;
-    return team->job->paths.map[team->pes[member]][place.segment] + place.offset;
+    return team->job->paths.map[team->pes[member]][range.segment] + range.offset;
 }
 
-static inline weft_status coll_put(struct weft_team *team, int member, struct place to,
+static inline weft_status coll_put(struct weft_team *team, int member, struct symmetric_range to,
                                    const void *src, size_t bytes)
 {
     char *address = coll_address(team, member, to);
@@ -92,8 +92,9 @@ static inline weft_status coll_put(struct weft_team *team, int member, struct pl
 
 /* coll_put() and coll_notify(): over a network one message instead of two. nbi: src stays as it is
  * until the next quiet of the library's context. */
-static inline weft_status coll_put_notify(struct weft_team *team, int member, struct place to,
-                                          const void *src, size_t bytes, uint64_t phase, bool nbi)
+static inline weft_status coll_put_notify(struct weft_team *team, int member,
+                                          struct symmetric_range to, const void *src, size_t bytes,
+                                          uint64_t phase, bool nbi)
 {
     char *address = coll_address(team, member, to);
     if (unlikely(!address))
@@ -197,16 +198,16 @@ weft_status coll_packet_await(struct weft_team *team, int member, uint64_t numbe
 weft_status coll_nodes_sync(struct weft_team *team, enum box_operation operation, uint64_t phase);
 weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation operation,
                                 const void *mine, char *all, size_t bytes);
-weft_status coll_nodes_broadcast(struct weft_team *team, struct place to, const void *src,
+weft_status coll_nodes_broadcast(struct weft_team *team, struct symmetric_range to, const void *src,
                                  size_t bytes, int root, uint64_t phase);
 weft_status coll_nodes_collect(struct weft_team *team, enum box_operation operation,
-                               struct place to, const void *src, const size_t *at,
+                               struct symmetric_range to, const void *src, const size_t *at,
                                const size_t *bytes, uint64_t phase);
 
 /* n elements for each member, elements `dst_stride` and `src_stride` of them apart, as
  * weft_alltoalls() has them. */
 struct coll_nodes_blocks {
-    struct place to, from;
+    struct symmetric_range to, from;
     size_t element, n, dst_stride, src_stride;
 };
 
@@ -215,7 +216,7 @@ weft_status coll_nodes_alltoall(struct weft_team *team, enum box_operation opera
 
 struct coll_nodes_reduction {
     const struct combiner *c; /* with a function, and no scaled sum */
-    struct place from, to;
+    struct symmetric_range from, to;
 };
 
 weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_reduction *what,

@@ -31,17 +31,17 @@ static inline bool coll_reduces(enum coll_what what)
     return what == COLL_REDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE_TO;
 }
 
-enum coll_way {
-    COLL_WAY_AUTO, /* of a wish: whichever is the fastest */
-    COLL_WAY_PACKETS,
-    COLL_WAY_TWO_TRIPS,
-    COLL_WAY_LINES,
-    COLL_WAY_TWO_LINES,
-    COLL_WAY_DIRECT,
-    COLL_WAY_SCRATCH, /* through the team's own memory, where others cannot store into the
+enum coll_algorithm {
+    COLL_ALGO_AUTO, /* of a wish: whichever is the fastest */
+    COLL_ALGO_LL,
+    COLL_ALGO_TWO_SHOT_LL,
+    COLL_ALGO_LL128,
+    COLL_ALGO_TWO_SHOT_LL128,
+    COLL_ALGO_SIMPLE,
+    COLL_ALGO_STAGED, /* through the team's own memory, where others cannot store into the
                          destination */
-    COLL_WAY_ENGINES,
-    COLL_WAY_COPIES, /* of WEFT_COLL: no kernels, and no choice here */
+    COLL_ALGO_ENGINES,
+    COLL_ALGO_COPIES, /* of WEFT_COLL: no kernels, and no choice here */
 };
 
 struct coll_question {
@@ -52,13 +52,13 @@ struct coll_question {
     bool strided;       /* elements lie apart: nothing for copy engines and lines */
     bool direct;        /* others may store to the destination, and load what they combine */
     int most_blocks;    /* 1 ... 64; 0: copy engines where they can serve, else one block */
-    enum coll_way wish;
-    bool lines;   /* proven between all members, and elements have at most 8 bytes */
+    enum coll_algorithm forced;
+    bool ll128;   /* proven between all members, and elements have at most 8 bytes */
     bool checked; /* members are compared first, which copy engines would not wait for */
 };
 
 struct coll_choice {
-    enum coll_way way;
+    enum coll_algorithm algorithm;
     uint64_t bytes; /* that one round takes; less than asked for: several rounds */
     unsigned blocks, threads;
     uint32_t chunks; /* of a broadcast from hand to hand, 0: it goes straight to all */
@@ -70,7 +70,8 @@ struct coll_choice {
 struct coll_choice coll_choose(const struct coll_question *q, const struct coll_rates *rates);
 
 /* What a way costs by the model, in microseconds in a graph; negative: it cannot serve. */
-double coll_cost(const struct coll_question *q, const struct coll_rates *rates, enum coll_way way);
+double coll_cost(const struct coll_question *q, const struct coll_rates *rates,
+                 enum coll_algorithm algorithm);
 
 /* The least that any way could take: the bytes that have to leave or reach the busiest GPU, at the
  * link's rate, and a flag there and back. */
@@ -85,7 +86,7 @@ double coll_link_gbps(const struct coll_rates *rates);
 /* A flag there and back. */
 double coll_flag_us(const struct coll_rates *rates);
 
-const char *coll_way_name(enum coll_way way);
+const char *coll_algorithm_name(enum coll_algorithm algorithm);
 
 /* The most blocks under a limit of SMs, which is not negative. */
 int coll_blocks_of(int64_t sms);

@@ -6,7 +6,7 @@
 #include "base/status.h"
 
 /* The member i + 1 places behind this one. */
-static int turned(const struct coll_call *c, int i)
+static int rotated_member(const struct coll_call *c, int i)
 {
     return (c->me + 1 + i) % c->members;
 }
@@ -22,11 +22,11 @@ static bool takes_from(const struct coll_call *c, int member)
 }
 
 /* Block i to member i, and the own one to its place, if it is not there already. */
-static int copies_of_blocks(const struct coll_call *c, struct gpu_engine_copy *copies)
+static int list_block_copies(const struct coll_call *c, struct gpu_engine_copy *copies)
 {
     int n = 0;
     for (int i = 0; i < c->members - 1; i++) {
-        int member = turned(c, i);
+        int member = rotated_member(c, i);
         if (sends_to(c, member))
             copies[n++] =
                 (struct gpu_engine_copy){c->part[member] + c->to + (uint64_t)c->me * c->dst_step,
@@ -57,48 +57,48 @@ static struct gpu_engine_copy slice_copy(const struct coll_call *c, int place, i
 }
 
 /* The root: a slice to each other, and the whole to its own place. */
-static int copies_of_slices(const struct coll_call *c, struct gpu_engine_copy *copies)
+static int list_slice_copies(const struct coll_call *c, struct gpu_engine_copy *copies)
 {
     int n = 0;
     if (c->me != c->root)
         return 0;
     for (int place = 0; place < c->members - 1; place++)
-        copies[n++] = slice_copy(c, place, turned(c, place), c->src);
+        copies[n++] = slice_copy(c, place, rotated_member(c, place), c->src);
     if (c->dst != c->src)
         copies[n++] = (struct gpu_engine_copy){c->dst, c->src, (size_t)c->bytes};
     return n;
 }
 
 /* The others: the own slice, which has come, to all that have not got it. */
-static int copies_handed_on(const struct coll_call *c, struct gpu_engine_copy *copies)
+static int list_forwarded_copies(const struct coll_call *c, struct gpu_engine_copy *copies)
 {
     int n = 0, place = (c->me - c->root - 1 + c->members) % c->members;
     for (int i = 0; i < c->members - 1 && c->me != c->root; i++)
-        if (turned(c, i) != c->root)
-            copies[n++] = slice_copy(c, place, turned(c, i), c->dst);
+        if (rotated_member(c, i) != c->root)
+            copies[n++] = slice_copy(c, place, rotated_member(c, i), c->dst);
     return n;
 }
 
-static weft_status meet_engines(struct gpu *gpu, const struct coll_call *call, unsigned threads,
-                                CUstream stream, bool fenced)
+static weft_status launch_barrier(struct gpu *gpu, const struct coll_call *call, unsigned threads,
+                                  CUstream stream, bool fenced)
 {
-    struct coll_call meeting = *call;
-    meeting.fenced = fenced;
-    return gpu_coll_launch(gpu, COLL_weft_coll_meet, 1, threads, stream, &meeting);
+    struct coll_call barrier = *call;
+    barrier.fenced = fenced;
+    return gpu_coll_launch(gpu, COLL_weft_coll_meet, 1, threads, stream, &barrier);
 }
 
 weft_status coll_engines_put(struct gpu *gpu, const struct coll_call *call, int phases,
                              unsigned threads, CUstream stream)
 {
     struct gpu_engine_copy copies[GPU_ENGINE_COPIES];
-    weft_status status = meet_engines(gpu, call, threads, stream, false);
+    weft_status status = launch_barrier(gpu, call, threads, stream, false);
     for (int phase = 0; phase < phases && !status; phase++) {
-        int n = phases == 1  ? copies_of_blocks(call, copies)
-                : phase == 0 ? copies_of_slices(call, copies)
-                             : copies_handed_on(call, copies);
+        int n = phases == 1  ? list_block_copies(call, copies)
+                : phase == 0 ? list_slice_copies(call, copies)
+                             : list_forwarded_copies(call, copies);
         status = gpu_engines_copy(&gpu->coll->engines, gpu, stream, call->team, copies, n);
         if (!status)
-            status = meet_engines(gpu, call, threads, stream, true);
+            status = launch_barrier(gpu, call, threads, stream, true);
     }
     return status;
 }

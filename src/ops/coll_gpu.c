@@ -17,27 +17,27 @@ weft_status coll_by_kernel(struct weft_team *team, const void *dst, const void *
 }
 
 /* The kernels check sizes and overlaps as for streams. */
-static weft_status call_kernel(struct weft_team *team, const struct coll_ask *ask)
+static weft_status call_kernel(struct weft_team *team, const struct coll_request *request)
 {
     bool host;
-    weft_status status = ask->bytes ? coll_kernel_memory(team, ask, &host) : WEFT_OK;
-    return status || !ask->bytes ? status : coll_kernel_call(team, ask);
+    weft_status status = request->bytes ? coll_kernel_memory(team, request, &host) : WEFT_OK;
+    return status || !request->bytes ? status : coll_kernel_call(team, request);
 }
 
 weft_status coll_kernel_reduction(const char *function, struct weft_team *team, bool everywhere,
                                   void *dst, const void *src, uint64_t bytes,
                                   const struct combiner *c)
 {
-    struct coll_ask ask = {.function = function,
-                           .what = everywhere ? COLL_REDUCE : COLL_REDUCESCATTER,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes,
-                           .type = c->type,
-                           .op = c->op,
-                           .factor = (double)c->factor,
-                           .weighted = c->weighted};
-    return call_kernel(team, &ask);
+    struct coll_request request = {.function = function,
+                                   .what = everywhere ? COLL_REDUCE : COLL_REDUCESCATTER,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes,
+                                   .type = c->type,
+                                   .op = c->op,
+                                   .factor = (double)c->factor,
+                                   .weighted = c->weighted};
+    return call_kernel(team, &request);
 }
 
 weft_status coll_put_block(struct weft_team *team, int member, char *to, const char *block,
@@ -67,16 +67,16 @@ weft_status coll_finish_puts(struct weft_team *team, enum box_operation operatio
 weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *src, size_t bytes,
                                int root)
 {
-    struct coll_ask ask = {.function = "weft_broadcast",
-                           .what = COLL_BROADCAST,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes,
-                           .root = root};
+    struct coll_request request = {.function = "weft_broadcast",
+                                   .what = COLL_BROADCAST,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes,
+                                   .root = root};
     bool kernel;
     weft_status status = coll_by_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
-        return status ? status : call_kernel(team, &ask);
+        return status ? status : call_kernel(team, &request);
     for (int k = 0; team->me == root && k < team->n && !status; k++) {
         int member = (team->me + k) % team->n;
         if (member != root || dst != src)
@@ -89,17 +89,17 @@ weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *sr
 weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation, void *dst,
                             const void *src, size_t src_step, size_t bytes, size_t at)
 {
-    struct coll_ask ask = {.function = src_step ? "weft_alltoall" : "weft_fcollect",
-                           .what = src_step ? COLL_ALLTOALL : COLL_FCOLLECT,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes};
+    struct coll_request request = {.function = src_step ? "weft_alltoall" : "weft_fcollect",
+                                   .what = src_step ? COLL_ALLTOALL : COLL_FCOLLECT,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes};
     bool kernel = false;
     weft_status status = WEFT_OK;
     if (operation != BOX_OP_COLLECT) /* whose blocks differ */
         status = coll_by_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
-        return status ? status : call_kernel(team, &ask);
+        return status ? status : call_kernel(team, &request);
     for (int k = 0; k < team->n && bytes && !status; k++) {
         int member = (team->me + k) % team->n;
         const char *block = (const char *)src + (size_t)member * src_step;
@@ -138,34 +138,34 @@ weft_status coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
                              const struct coll_share *shares, size_t before, size_t total)
 {
     uint64_t bytes = shares[team->me].bytes, most, to = coll_gpu_share(team, dst, dst, 0).at;
-    struct coll_ask ask = {.function = "weft_collect",
-                           .what = COLL_COLLECT,
-                           .dst = dst,
-                           .src = bytes ? src : dst,
-                           .bytes = bytes};
+    struct coll_request request = {.function = "weft_collect",
+                                   .what = COLL_COLLECT,
+                                   .dst = dst,
+                                   .src = bytes ? src : dst,
+                                   .bytes = bytes};
     bool kernel = to != COLL_ELSEWHERE && coll_kernel_serves(team) &&
                   kernel_collects(team, to, total, shares, &most);
     weft_status status = kernel ? coll_kernel_pays(team, most, &kernel) : WEFT_OK;
     if (status || kernel)
-        return status ? status : coll_kernel_call(team, &ask);
+        return status ? status : coll_kernel_call(team, &request);
     return coll_gpu_blocks(team, BOX_OP_COLLECT, dst, src, 0, bytes, before);
 }
 
 weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                              ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n)
 {
-    struct coll_ask ask = {.function = "weft_alltoalls",
-                           .what = COLL_ALLTOALL,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = element * n,
-                           .element = element,
-                           .dst_stride = (uint64_t)dst_stride,
-                           .src_stride = (uint64_t)src_stride};
+    struct coll_request request = {.function = "weft_alltoalls",
+                                   .what = COLL_ALLTOALL,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = element * n,
+                                   .element = element,
+                                   .dst_stride = (uint64_t)dst_stride,
+                                   .src_stride = (uint64_t)src_stride};
     bool kernel;
     weft_status status = coll_by_kernel(team, dst, src, element * n, &kernel);
     if (status || kernel)
-        return status ? status : call_kernel(team, &ask);
+        return status ? status : call_kernel(team, &request);
     struct coll_packed packed = {dst, src, (size_t)dst_stride, (size_t)src_stride, element, n};
     if (coll_packed_serves(team, element, n))
         return coll_packed_alltoall(team, &packed);

@@ -11,7 +11,7 @@
 #include <weft/stream.h>
 
 /* A collective as it is called. */
-struct coll_ask {
+struct coll_request {
     const char *function;
     enum coll_what what;
     void *dst;
@@ -42,7 +42,7 @@ bool coll_kernel_serves(const struct weft_team *team);
  * accesses.
  * WEFT_ERR_ADDRESS: neither. *host: it is symmetric memory of the host, for which the host's
  * functions serve. */
-weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_ask *ask,
+weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_request *request,
                                bool *host);
 
 /* Whether a kernel is the quicker way for the host: where the CPUs map the GPU memory of all
@@ -50,19 +50,20 @@ weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_a
 weft_status coll_kernel_pays(struct weft_team *team, uint64_t bytes, bool *pays);
 
 /* Puts it on a stream. */
-weft_status coll_kernel_put(struct weft_team *team, const struct coll_ask *ask, weft_stream stream);
+weft_status coll_kernel_put(struct weft_team *team, const struct coll_request *request,
+                            weft_stream stream);
 
 /* Returns when it is done. Sizes of an alltoallv may be in any memory of the host. */
-weft_status coll_kernel_call(struct weft_team *team, const struct coll_ask *ask);
+weft_status coll_kernel_call(struct weft_team *team, const struct coll_request *request);
 
 /* What would be chosen; `symmetric`: both sides are in the GPU heap. Of a team that has agreed. */
-struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct coll_ask *ask,
-                                      bool symmetric);
+struct coll_choice coll_kernel_choice(const struct weft_team *team,
+                                      const struct coll_request *request, bool symmetric);
 
 /* For `weft bench coll`: the way and the most blocks (a power of two, at most 64) of the team's
  * collectives from now on. Collective over the team, with the same arguments, while none of its
  * collectives is under way. Nothing where kernels do not serve. */
-weft_status coll_kernel_force(struct weft_team *team, enum coll_way wish, int most_blocks);
+weft_status coll_kernel_force(struct weft_team *team, enum coll_algorithm forced, int most_blocks);
 
 /* weft_team_limit_sms() of a team of a running job. */
 weft_status coll_kernel_limit(struct weft_team *team, int sms);

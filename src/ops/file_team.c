@@ -167,7 +167,7 @@ static weft_status run_parts(struct spread *s, weft_file_result *result)
 
 static weft_status spread(struct spread s, weft_file_result *result)
 {
-    struct place place;
+    struct symmetric_range range;
     uint64_t phase;
     weft_status status =
         coll_begin(s.function, s.team, BOX_OP_FILE_TEAM, 0, s.bytes, s.offset, &phase);
@@ -175,7 +175,8 @@ static weft_status spread(struct spread s, weft_file_result *result)
         return status;
     bool gpu = s.team->job->gpu && gpu_place_of(s.team->job->gpu, s.memory) == GPU_PLACE_DEVICE;
     if (!gpu)
-        status = coll_place(s.function, s.write ? "src" : "dst", s.team, s.memory, s.bytes, &place);
+        status =
+            coll_find_range(s.function, s.write ? "src" : "dst", s.team, s.memory, s.bytes, &range);
     if (!status && s.bytes > (uint64_t)INT64_MAX / (uint64_t)s.team->n)
         status =
             base_fail(WEFT_ERR_RANGE, "%s: %d blocks of %zu bytes are more than a file can have",

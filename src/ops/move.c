@@ -13,7 +13,7 @@ enum {
 
 /* ---------------------------------------------------------------------------------- broadcast */
 
-static weft_status push_to_all(struct weft_team *team, struct place to, const void *src,
+static weft_status push_to_all(struct weft_team *team, struct symmetric_range to, const void *src,
                                size_t bytes, uint64_t phase)
 {
     weft_status status = WEFT_OK;
@@ -44,8 +44,9 @@ static weft_status await_all(struct weft_team *team, uint64_t phase, enum box_op
 
 /* Large: the receivers copy from the root's source, all at the same time. With one receiver the
  * root pushes the first half meanwhile. Phases: source ready, first half pushed, source read. */
-static weft_status broadcast_pull(struct weft_team *team, void *dst, struct place to,
-                                  struct place from, size_t bytes, int root, uint64_t phase)
+static weft_status broadcast_pull(struct weft_team *team, void *dst, struct symmetric_range to,
+                                  struct symmetric_range from, size_t bytes, int root,
+                                  uint64_t phase)
 {
     size_t pushed = team->n == 2 ? bytes / 2 & ~(size_t)63 : 0;
     weft_status status;
@@ -78,8 +79,8 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
         return base_fail(WEFT_ERR_PE, "%s: root %d; the team's PEs are 0 ... %d", name, root,
                          team->n - 1);
     team->leader = team->job->crowded && !team->nodes ? root : -1;
-    struct place to, from;
-    status = coll_place(name, "dst", team, dst, bytes, &to);
+    struct symmetric_range to, from;
+    status = coll_find_range(name, "dst", team, dst, bytes, &to);
     if (!status && !src)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (status)
@@ -90,7 +91,7 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
     if (team->nodes) {
         status = coll_nodes_broadcast(team, to, src, bytes, root, phase);
     } else if (bytes >= PULL_FROM_BYTES && team->direct && team->n > 1) {
-        status = coll_place(name, "src", team, src, bytes, &from);
+        status = coll_find_range(name, "src", team, src, bytes, &from);
         if (!status)
             status = broadcast_pull(team, dst, to, from, bytes, root, phase);
     } else if (team->me == root) {
@@ -114,8 +115,8 @@ WEFT_EXPORT weft_status weft_broadcast(weft_team *team, void *dst, const void *s
 /* Every member puts one block to every member: block i of src goes to member i (alltoall), or the
  * same block to all (fcollect: src_step 0), to the place of the sender's rank. */
 static weft_status push_blocks(struct weft_team *team, enum box_operation operation,
-                               struct place to, const char *src, size_t src_step, size_t bytes,
-                               uint64_t phase)
+                               struct symmetric_range to, const char *src, size_t src_step,
+                               size_t bytes, uint64_t phase)
 {
     int n = team->n, me = team->me;
     bool nbi = !team->direct && bytes >= COLL_NBI_LEAST;
@@ -143,7 +144,8 @@ static weft_status no_room_for_sizes(const char *function, struct weft_team *tea
 
 /* fcollect of a team with nodes. */
 static weft_status collect_equal(struct weft_team *team, enum box_operation operation,
-                                 struct place to, const void *src, size_t bytes, uint64_t phase)
+                                 struct symmetric_range to, const void *src, size_t bytes,
+                                 uint64_t phase)
 {
     size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *sizes = at + team->n;
     if (!at)
@@ -162,7 +164,7 @@ static weft_status alltoall_by_node(const char *name, struct weft_team *team,
                                     enum box_operation operation, const void *src, size_t src_bytes,
                                     struct coll_nodes_blocks what, uint64_t phase)
 {
-    weft_status status = coll_place(name, "src", team, src, src_bytes, &what.from);
+    weft_status status = coll_find_range(name, "src", team, src, src_bytes, &what.from);
     return status ? status : coll_nodes_alltoall(team, operation, &what, phase);
 }
 
@@ -178,8 +180,8 @@ static weft_status all_blocks(const char *name, struct weft_team *team,
     if (__builtin_mul_overflow(bytes, (size_t)team->n, &total))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu bytes for each of %d PEs are too many", name,
                          bytes, team->n);
-    struct place to;
-    status = coll_place(name, "dst", team, dst, total, &to);
+    struct symmetric_range to;
+    status = coll_find_range(name, "dst", team, dst, total, &to);
     if (!status && !src)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (status)
@@ -213,7 +215,7 @@ WEFT_EXPORT weft_status weft_fcollect(weft_team *team, void *dst, const void *sr
 /* ------------------------------------------------------------------------------------ collect */
 
 /* From GPU memory into host memory: through a copy in host memory. */
-static weft_status collect_from_gpu(struct weft_team *team, struct place to, void *dst,
+static weft_status collect_from_gpu(struct weft_team *team, struct symmetric_range to, void *dst,
                                     const void *src, const size_t *sizes, const size_t *at,
                                     uint64_t phase)
 {
@@ -258,8 +260,8 @@ static weft_status collect_blocks(const char *name, struct weft_team *team, void
                                   uint64_t phase)
 {
     size_t bytes = sizes[team->me], before = at[team->me];
-    struct place to;
-    weft_status status = total ? coll_place(name, "dst", team, dst, total, &to) : WEFT_OK;
+    struct symmetric_range to;
+    weft_status status = total ? coll_find_range(name, "dst", team, dst, total, &to) : WEFT_OK;
     if (status || total == 0)
         return status;
     if (bytes && !src)
@@ -328,8 +330,9 @@ WEFT_EXPORT weft_status weft_alltoalls(weft_team *team, void *dst, const void *s
         __builtin_mul_overflow(dst_block, (size_t)team->n, &total) ||
         __builtin_mul_overflow(src_block, (size_t)team->n, &src_total))
         return base_fail(WEFT_ERR_RANGE, "%s: strides and sizes are too large", name);
-    struct place to;
-    status = coll_place(name, "dst", team, dst, total - ((size_t)dst_stride - 1) * element, &to);
+    struct symmetric_range to;
+    status =
+        coll_find_range(name, "dst", team, dst, total - ((size_t)dst_stride - 1) * element, &to);
     if (!status && !src)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (!status && coll_on_gpu(team, dst, src))

@@ -28,7 +28,7 @@ static const size_t alignment_of[WEFT_TYPE_COUNT] = {
 struct reduction {
     struct weft_team *team;
     const struct combiner *c; /* no scaled sum */
-    struct place from, to;
+    struct symmetric_range from, to;
 };
 
 static weft_status reduce_small(const struct reduction *reduction, void *dst, const void *src,
@@ -56,7 +56,7 @@ static weft_status reduce_tile(const struct reduction *reduction, size_t offset,
 {
     _Alignas(64) char acc[TILE_BYTES];
     struct weft_team *team = reduction->team;
-    struct place from = reduction->from, to = reduction->to;
+    struct symmetric_range from = reduction->from, to = reduction->to;
     from.offset += offset;
     to.offset += offset;
     memcpy(acc, coll_address(team, 0, from), bytes);
@@ -114,14 +114,15 @@ static size_t tile_bytes(const struct fetched *f, size_t tile)
     return left < f->tile ? left : f->tile;
 }
 
-static struct place tile_at(const struct fetched *f, struct place of, size_t tile)
+static struct symmetric_range tile_at(const struct fetched *f, struct symmetric_range of,
+                                      size_t tile)
 {
-    return (struct place){of.segment, of.offset + f->begin + tile * f->tile};
+    return (struct symmetric_range){of.segment, of.offset + f->begin + tile * f->tile};
 }
 
-static char *own_place(struct weft_team *team, struct place place)
+static char *own_place(struct weft_team *team, struct symmetric_range range)
 {
-    return team->job->segments[place.segment].base + place.offset;
+    return team->job->segments[range.segment].base + range.offset;
 }
 
 static bool is_far(struct weft_team *team, int member)
@@ -145,7 +146,7 @@ static weft_status ask_for_tile(const struct fetched *f, size_t tile)
 static void combine_tile(const struct fetched *f, size_t tile)
 {
     struct weft_team *team = f->reduction->team;
-    struct place at = tile_at(f, f->reduction->from, tile);
+    struct symmetric_range at = tile_at(f, f->reduction->from, tile);
     size_t bytes = tile_bytes(f, tile);
     int which = 0;
     for (int i = 0; i < team->n; i++) {
@@ -202,7 +203,7 @@ static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n
         at[i] = chunk_begin(reduction, n, i);
         bytes[i] = chunk_begin(reduction, n, i + 1) - at[i];
     }
-    struct place mine = {reduction->to.segment, reduction->to.offset + at[team->me]};
+    struct symmetric_range mine = {reduction->to.segment, reduction->to.offset + at[team->me]};
     weft_status status = coll_nodes_sync(team, BOX_OP_REDUCE, phase);
     if (!status)
         status = reduce_fetched(reduction, at[team->me], bytes[team->me]);
@@ -219,7 +220,7 @@ static weft_status reduce_large(const struct reduction *reduction, size_t n, uin
     struct weft_team *team = reduction->team;
     size_t begin = chunk_begin(reduction, n, team->me),
            end = chunk_begin(reduction, n, team->me + 1);
-    struct place mine = {reduction->to.segment, reduction->to.offset + begin};
+    struct symmetric_range mine = {reduction->to.segment, reduction->to.offset + begin};
     weft_status status = everyone(team, phase);
     if (team->direct) {
         for (size_t at = begin; at < end && !status; at += TILE_BYTES)
@@ -244,9 +245,9 @@ static weft_status reduce_by(const char *name, struct weft_team *team, void *dst
     weft_status status = coll_begin(name, team, BOX_OP_REDUCE, -1, bytes, reduce_detail(c), &phase);
     if (status || n == 0)
         return status;
-    status = coll_place(name, "dst", team, dst, bytes, &reduction.to);
+    status = coll_find_range(name, "dst", team, dst, bytes, &reduction.to);
     if (!status)
-        status = coll_place(name, "src", team, src, bytes, &reduction.from);
+        status = coll_find_range(name, "src", team, src, bytes, &reduction.from);
     if (status)
         return status;
     size_t apart = dst < src ? (size_t)((const char *)src - (const char *)dst)

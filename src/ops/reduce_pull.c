@@ -149,12 +149,12 @@ static weft_status reducescatter(const char *name, struct weft_team *team, void 
     uint64_t phase;
     weft_status status =
         coll_begin(name, team, BOX_OP_REDUCESCATTER, -1, bytes, reduce_detail(c), &phase);
-    struct place to, from;
+    struct symmetric_range to, from;
     if (status || n == 0)
         return status;
-    status = coll_place(name, "dst", team, dst, bytes, &to);
+    status = coll_find_range(name, "dst", team, dst, bytes, &to);
     if (!status)
-        status = coll_place(name, "src", team, src, all, &from);
+        status = coll_find_range(name, "src", team, src, all, &from);
     if (status)
         return status;
     const char *d = dst, *s = src;
@@ -199,7 +199,7 @@ WEFT_EXPORT weft_status weft_reducescatter_weighted(weft_team *team, void *dst, 
 static weft_status reduce_to(const char *name, struct weft_team *team, void *dst, const void *src,
                              size_t n, const struct combiner *c, int root)
 {
-    struct place to, from;
+    struct symmetric_range to, from;
     size_t bytes;
     uint64_t phase;
     if (__builtin_mul_overflow(n, c->element, &bytes))
@@ -210,9 +210,9 @@ static weft_status reduce_to(const char *name, struct weft_team *team, void *dst
         status = coll_check_root(name, team, root);
     if (status || n == 0)
         return status;
-    status = coll_place(name, "dst", team, dst, bytes, &to);
+    status = coll_find_range(name, "dst", team, dst, bytes, &to);
     if (!status)
-        status = coll_place(name, "src", team, src, bytes, &from);
+        status = coll_find_range(name, "src", team, src, bytes, &from);
     const char *d = dst, *s = src;
     if (!status && d != s && d < s + bytes && s < d + bytes)
         status = base_fail(WEFT_ERR_ARGUMENT,
@@ -220,21 +220,21 @@ static weft_status reduce_to(const char *name, struct weft_team *team, void *dst
                            dst, src);
     if (status)
         return status;
-    struct coll_ask ask = {.function = name,
-                           .what = COLL_REDUCE_TO,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes,
-                           .root = root,
-                           .type = c->type,
-                           .op = c->op,
-                           .factor = (double)c->factor,
-                           .weighted = c->weighted};
+    struct coll_request request = {.function = name,
+                                   .what = COLL_REDUCE_TO,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes,
+                                   .root = root,
+                                   .type = c->type,
+                                   .op = c->op,
+                                   .factor = (double)c->factor,
+                                   .weighted = c->weighted};
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE)
         status = coll_by_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
-        return status ? status : coll_kernel_call(team, &ask);
+        return status ? status : coll_kernel_call(team, &request);
     return coll_pull_reduce(team, BOX_OP_REDUCE_TO, dst, src, n, c, root);
 }
 

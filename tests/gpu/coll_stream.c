@@ -527,7 +527,7 @@ static int expires(bool backwards)
 
 static struct coll_choice choice_of(enum coll_what what)
 {
-    struct coll_ask ask = {.what = what, .type = WEFT_FLOAT, .op = WEFT_SUM};
+    struct coll_request ask = {.what = what, .type = WEFT_FLOAT, .op = WEFT_SUM};
     ask.bytes = what == COLL_REDUCE ? 8 << 20 : 8 << 10; /* large ones go by engines unasked too */
     return coll_kernel_choice(weft_team_world(job), &ask, true);
 }
@@ -542,7 +542,7 @@ static void limits(void)
         OK(weft_team_limit_sms(world, sms[i]));
         mixed(12);
         CHECK(choice_of(COLL_REDUCE).blocks == blocks[i]);
-        CHECK((choice_of(COLL_ALLTOALL).way == COLL_WAY_ENGINES) == (sms[i] == 0));
+        CHECK((choice_of(COLL_ALLTOALL).algorithm == COLL_ALGO_ENGINES) == (sms[i] == 0));
         OK(weft_team_limit_sms(world, me == (int)i % n ? 2 : 40)); /* the least of all */
         CHECK(choice_of(COLL_REDUCE).blocks == 2);
         mixed(4);

@@ -67,15 +67,15 @@ weft_status __wrap_coll_begin(const char *function, struct weft_team *team,
 }
 
 weft_status __wrap_coll_place(const char *function, const char *argument, struct weft_team *team,
-                              const void *address, size_t bytes, struct place *place);
+                              const void *address, size_t bytes, struct symmetric_range *range);
 weft_status __wrap_coll_place(const char *function, const char *argument, struct weft_team *team,
-                              const void *address, size_t bytes, struct place *place)
+                              const void *address, size_t bytes, struct symmetric_range *range)
 {
     (void)function;
     assert_ptr_equal(team, &ops.team);
-    *place = (struct place){SEG_HEAP, (size_t)((uintptr_t)address - (uintptr_t)own)};
+    *range = (struct symmetric_range){SEG_HEAP, (size_t)((uintptr_t)address - (uintptr_t)own)};
     if (!strcmp(argument, "src"))
-        *place = (struct place){SEG_HEAP, (size_t)in_source(address)};
+        *range = (struct symmetric_range){SEG_HEAP, (size_t)in_source(address)};
     return called("place", " %s %zu", argument, bytes);
 }
 
@@ -96,10 +96,12 @@ weft_status __wrap_coll_await_slow(struct weft_team *team, int member, uint64_t 
     return called("await", " %d %d", member, (int)phase);
 }
 
-weft_status __wrap_coll_put_notify_slow(struct weft_team *team, int member, struct place to,
-                                        const void *src, size_t bytes, uint64_t phase, bool nbi);
-weft_status __wrap_coll_put_notify_slow(struct weft_team *team, int member, struct place to,
-                                        const void *src, size_t bytes, uint64_t phase, bool nbi)
+weft_status __wrap_coll_put_notify_slow(struct weft_team *team, int member,
+                                        struct symmetric_range to, const void *src, size_t bytes,
+                                        uint64_t phase, bool nbi);
+weft_status __wrap_coll_put_notify_slow(struct weft_team *team, int member,
+                                        struct symmetric_range to, const void *src, size_t bytes,
+                                        uint64_t phase, bool nbi)
 {
     assert_ptr_equal(team, &ops.team);
     return called("put", " %d %zu<%ld %zu %d%s", member, to.offset,
@@ -129,10 +131,10 @@ weft_status __wrap_coll_exchange_each(struct weft_team *team, enum box_operation
     return called("exchange_each", " %ld %zu", in_source(mine), bytes);
 }
 
-weft_status __wrap_coll_nodes_broadcast(struct weft_team *team, struct place to, const void *src,
-                                        size_t bytes, int root, uint64_t phase);
-weft_status __wrap_coll_nodes_broadcast(struct weft_team *team, struct place to, const void *src,
-                                        size_t bytes, int root, uint64_t phase)
+weft_status __wrap_coll_nodes_broadcast(struct weft_team *team, struct symmetric_range to,
+                                        const void *src, size_t bytes, int root, uint64_t phase);
+weft_status __wrap_coll_nodes_broadcast(struct weft_team *team, struct symmetric_range to,
+                                        const void *src, size_t bytes, int root, uint64_t phase)
 {
     (void)team;
     return called("nodes_broadcast", " %zu<%ld %zu from %d %d", to.offset, in_source(src), bytes,
@@ -140,10 +142,10 @@ weft_status __wrap_coll_nodes_broadcast(struct weft_team *team, struct place to,
 }
 
 weft_status __wrap_coll_nodes_collect(struct weft_team *team, enum box_operation operation,
-                                      struct place to, const void *src, const size_t *at,
+                                      struct symmetric_range to, const void *src, const size_t *at,
                                       const size_t *bytes, uint64_t phase);
 weft_status __wrap_coll_nodes_collect(struct weft_team *team, enum box_operation operation,
-                                      struct place to, const void *src, const size_t *at,
+                                      struct symmetric_range to, const void *src, const size_t *at,
                                       const size_t *bytes, uint64_t phase)
 {
     (void)team, (void)operation;

@@ -93,7 +93,7 @@ static void memory_of_gpu_or_symmetric_memory_is_accepted(void **state)
         {COLL_REDUCE, OWN_GPU, PINNED, SIZE_MAX / 2 / 3 + 1, -1, range, false, "of 3 PEs are"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct coll_ask ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, rows[i].bytes);
+        struct coll_request ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, rows[i].bytes);
         bool host = true;
         ask.root = rows[i].root;
         if (coll_kernel_memory(&team, &ask, &host) != rows[i].status)
@@ -114,7 +114,7 @@ static void gaps_of_strided_blocks_count(void **state)
     const size_t to = ((MEMBERS * elements - 1) * dst_stride + 1) * element,
                  from = ((MEMBERS * elements - 1) * src_stride + 1) * element;
     for (int i = 0; i < 4; i++) {
-        struct coll_ask ask =
+        struct coll_request ask =
             ask_of(COLL_ALLTOALL, i < 2 ? end - to + (uintptr_t)(i & 1) : OWN_GPU,
                    i < 2 ? OWN_GPU : end - from + (uintptr_t)(i & 1), elements * element);
         bool host;
@@ -125,14 +125,14 @@ static void gaps_of_strided_blocks_count(void **state)
     }
     /* The wider stride decides whether all can be counted. */
     for (int i = 0; i < 3; i++) {
-        struct coll_ask ask = ask_of(COLL_ALLTOALL, OWN_GPU, PINNED, 16);
+        struct coll_request ask = ask_of(COLL_ALLTOALL, OWN_GPU, PINNED, 16);
         bool host;
         ask.element = i < 2 ? 8 : 0;
         ask.dst_stride = i == 1 ? 2 : (uint64_t)1 << 60;
         ask.src_stride = i == 1 ? (uint64_t)1 << 60 : 2;
         assert_int_equal(coll_kernel_memory(&team, &ask, &host), i == 2 ? WEFT_OK : WEFT_ERR_RANGE);
     }
-    struct coll_ask ask = ask_of(COLL_ALLTOALL, OWN_GPU, PINNED, 1);
+    struct coll_request ask = ask_of(COLL_ALLTOALL, OWN_GPU, PINNED, 1);
     bool host;
     team.n = 2;
     ask.bytes = SIZE_MAX / 4; /* the most of two members */
@@ -181,7 +181,7 @@ static void sized_ones_have_memory_of_the_gpu(void **state)
         {COLL_ALLTOALLV, GPU_HEAP, OWN_GPU, 0, 64, 7, WEFT_ERR_ARGUMENT, "recv_at is null"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct coll_ask ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, rows[i].bytes);
+        struct coll_request ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, rows[i].bytes);
         const uint64_t **arrays[] = {&ask.send_bytes, &ask.send_at, &ask.recv_bytes, &ask.recv_at};
         bool host = true;
         ask.room = rows[i].room;

@@ -268,7 +268,7 @@ static void bytes_are_put_at_the_place_of_a_member(void **state)
 {
     (void)state;
     static const char source[] = "twenty-four bytes of it.";
-    const struct place to = {SEG_HEAP, TO};
+    const struct symmetric_range to = {SEG_HEAP, TO};
     ops.map[pes[2] % 3][SEG_HEAP] = ops_heaps[2];
     assert_calls(WEFT_OK, "put 3 64 24; ", coll_put(&ops.team, 3, to, source, 24));
     assert_calls(WEFT_OK, "fence; put_signal 3 64 24 flag 9; fence; ",
@@ -581,17 +581,19 @@ static void members_that_call_differently_are_told(void **state)
 static void roots_and_places_are_checked(void **state)
 {
     (void)state;
-    struct place place;
+    struct symmetric_range range;
     assert_int_equal(coll_check_root("f", &ops.team, 0), WEFT_OK);
     assert_int_equal(coll_check_root("f", &ops.team, 4), WEFT_OK);
     assert_int_equal(coll_check_root("f", &ops.team, 5), WEFT_ERR_PE);
     assert_string_equal(base_last_error(), "f: root 5; the team's PEs are 0 ... 4");
     assert_int_equal(coll_check_root("f", &ops.team, -1), WEFT_ERR_PE);
-    assert_int_equal(coll_place("f", "dst", &ops.team, ops_heaps[OPS_PE] + TO, 8, &place), WEFT_OK);
-    assert_int_equal(place.segment, SEG_HEAP);
-    assert_int_equal(place.offset, TO);
-    assert_int_equal(coll_place("f", "dst", &ops.team, ops_heaps[OPS_PE] + TO, OPS_HEAP, &place),
-                     WEFT_ERR_RANGE);
+    assert_int_equal(coll_find_range("f", "dst", &ops.team, ops_heaps[OPS_PE] + TO, 8, &range),
+                     WEFT_OK);
+    assert_int_equal(range.segment, SEG_HEAP);
+    assert_int_equal(range.offset, TO);
+    assert_int_equal(
+        coll_find_range("f", "dst", &ops.team, ops_heaps[OPS_PE] + TO, OPS_HEAP, &range),
+        WEFT_ERR_RANGE);
     assert_non_null(strstr(base_last_error(), "argument dst"));
 }
 

@@ -273,13 +273,13 @@ static void estimates(void **state)
         assert_string_equal(names, "engines_gbps");
     }
     struct coll_question q = {COLL_ALLTOALL, 4,  64 << 20,         COLL_WIDE_SET, false,
-                              false,         64, COLL_WAY_SCRATCH, false,         false};
+                              false,         64, COLL_ALGO_STAGED, false,         false};
     rates.scratch_gbps = 100;
-    double slow = coll_cost(&q, &rates, COLL_WAY_SCRATCH);
+    double slow = coll_cost(&q, &rates, COLL_ALGO_STAGED);
     rates.scratch_gbps = 200;
-    assert_true(slow > 1.9 * coll_cost(&q, &rates, COLL_WAY_SCRATCH));
+    assert_true(slow > 1.9 * coll_cost(&q, &rates, COLL_ALGO_STAGED));
     rates.block_scratch_gbps = 200.0 / 64 / 4;
-    assert_true(slow < 0.6 * coll_cost(&q, &rates, COLL_WAY_SCRATCH));
+    assert_true(slow < 0.6 * coll_cost(&q, &rates, COLL_ALGO_STAGED));
 }
 
 static void other_machines(void **state)
@@ -457,16 +457,16 @@ static void not_written(void **state)
 static void choice(void **state)
 {
     (void)state;
-    struct coll_question q = {COLL_FCOLLECT, 2,  128 << 10,     COLL_WIDE_SET, false,
-                              true,          64, COLL_WAY_AUTO, false,         false};
+    struct coll_question q = {COLL_FCOLLECT, 2,  128 << 10,      COLL_WIDE_SET, false,
+                              true,          64, COLL_ALGO_AUTO, false,         false};
     struct coll_rates rates = coll_rates_built_in;
-    assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_PACKETS);
+    assert_int_equal(coll_choose(&q, &rates).algorithm, COLL_ALGO_LL);
     rates.packets_gbps = 20;
-    assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_DIRECT);
+    assert_int_equal(coll_choose(&q, &rates).algorithm, COLL_ALGO_SIMPLE);
     rates.push_us = 40;
-    assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_PACKETS);
+    assert_int_equal(coll_choose(&q, &rates).algorithm, COLL_ALGO_LL);
     q.bytes = 16 << 20;
-    q.wish = COLL_WAY_DIRECT;
+    q.forced = COLL_ALGO_SIMPLE;
     assert_int_equal(coll_choose(&q, &rates).blocks, 64);
     rates.block_share_bytes = 1 << 20;
     assert_int_equal(coll_choose(&q, &rates).blocks, 16);
@@ -479,7 +479,7 @@ static void choice(void **state)
     assert_float_equal(coll_least_bytes(&q), 311000, 1e-9);
     q.what = COLL_ALLTOALL;
     assert_float_equal(coll_least_bytes(&q), 3 * 311000, 1e-9);
-    assert_true(coll_cost(&q, &rates, COLL_WAY_COPIES) < 0);
+    assert_true(coll_cost(&q, &rates, COLL_ALGO_COPIES) < 0);
 }
 
 static int end(void **state)
