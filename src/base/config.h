@@ -138,7 +138,8 @@ enum config_type {
       "Addresses reserved for each PE's GPU heap; memory comes on demand. 0 = as the GPU has.")    \
     X(COLL, CONFIG_CHOICE, "auto",                                                                 \
       "auto|packets|two|lines|twolines|direct|scratch|engines|copies",                             \
-      "Way of collectives on GPU memory: by size, or one where it can serve; copies: no kernels.") \
+      "Algorithm of GPU collectives: packets = LL, lines = LL128, two* = two-shot, copies = host " \
+      "puts.")                                                                                     \
     X(COLL_SMS, CONFIG_INT, "64", NULL,                                                            \
       "Blocks of a collective on GPU memory, at most, each on an SM; 0 = copy engines where "      \
       "they can.")                                                                                 \

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoallv called by the host. Where the team's destinations are in the GPU heap and kernels serve
- * it, the members first tell each other, by a packet of the host's, whether the kernel can do their
- * part: what they send, and where their sizes are, is each member's own affair. If it can do all,
- * it goes by that (coll_kernel.h). Else the members tell each other offers, and each puts its
- * blocks over whatever path the pair has, quiets, and syncs with the others. */
+/* Host-initiated alltoallv. Where the destinations are in the GPU heap and kernels can serve the
+ * team, the members first exchange whether the kernel can perform their part: only a member itself
+ * knows its source and where its arrays are. If all parts are possible, the kernel performs the
+ * call (coll_kernel.h). Else the members exchange records with the offset and the space for each
+ * block, and each member puts its blocks over the path of each pair, calls quiet, and syncs with
+ * the others. */
 #include "gpu/coll_kernels.h"
 #include "ops/coll_kernel.h"
 
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of a block from member to member. */
+/* Size of the largest block that this member sends, in bytes. */
 static uint64_t most_sent(const struct coll_request *request, int n)
 {
     uint64_t most = 0;
@@ -22,8 +23,8 @@ static uint64_t most_sent(const struct coll_request *request, int n)
 
 /* ------------------------------------------------------------------------------- by the kernel */
 
-/* How a member would have its part done: the kernel cannot; puts are as good; the kernel is
- * better. */
+/* What a member reports about its part: PART_PUTS: the kernel cannot perform it; PART_EITHER: puts
+ * are as fast; PART_KERNEL: the kernel is faster. */
 enum part { PART_PUTS, PART_EITHER, PART_KERNEL };
 
 static bool in_own_heap(const struct gpu *gpu, const void *address)
@@ -31,7 +32,7 @@ static bool in_own_heap(const struct gpu *gpu, const void *address)
     return (uintptr_t)address - gpu_heap_own(&gpu->heap)->base < gpu->heap.size;
 }
 
-/* Memory of another GPU may be out of this one's reach. */
+/* Whether the kernel can access the address. It may not be able to access memory of another GPU. */
 static bool kernel_reaches(struct gpu *gpu, const void *address)
 {
     int ordinal = -1;
@@ -44,8 +45,8 @@ static bool kernel_reaches(struct gpu *gpu, const void *address)
     return gpu_place_of(gpu, address) == GPU_PLACE_PINNED;
 }
 
-/* Sizes in memory of the host go to the kernel by way of the library's, so only those in memory of
- * a GPU have to be within its reach. Collective, since it may make the team ready. */
+/* Determines this member's part. Arrays in host memory are copied for the kernel, so only arrays in
+ * GPU memory must be accessible to it. Collective, because it may prepare the team. */
 static weft_status part_of(struct weft_team *team, const struct coll_request *request,
                            enum part *part)
 {
@@ -65,7 +66,8 @@ static weft_status part_of(struct weft_team *team, const struct coll_request *re
     return status;
 }
 
-/* Collective, of a team that kernels serve. The same answer at every member. */
+/* Exchanges the parts and decides for the kernel or for puts. Collective over a team that kernels
+ * can serve; the same answer at every member. */
 static weft_status agree_on_kernel(struct weft_team *team, const struct coll_request *request,
                                    bool *kernel)
 {
@@ -85,7 +87,8 @@ static weft_status agree_on_kernel(struct weft_team *team, const struct coll_req
 
 /* ------------------------------------------------------------------------------------- by puts */
 
-/* What a member tells another: where its block may go, and how much may come. */
+/* Exchange record: what a member reports to another. at: offset of its block in dst, in bytes.
+ * room: the most bytes that fit there. */
 struct offer {
     uint64_t at, room;
 };
@@ -100,7 +103,7 @@ static weft_status read_array(struct weft_team *team, uint64_t *to, const uint64
     return WEFT_OK;
 }
 
-/* Says what is wrong with this member's block for member i; the longest of such sentences fits. */
+/* Writes the error message for a block that does not fit at member i; the longest message fits. */
 static void refuse_counts(const struct weft_team *team, const struct coll_request *request, int i,
                           uint64_t room, char *sentence, size_t bytes)
 {
@@ -109,8 +112,9 @@ static void refuse_counts(const struct weft_team *team, const struct coll_reques
              (unsigned long long)request->send_bytes[i]);
 }
 
-/* The arrays of `ask` are in memory of the CPU. offers, theirs: of n each. As by the kernel, a
- * block that does not fit keeps no other one from its place. */
+/* Sends all blocks. The arrays of `request` are in host memory; offers and theirs have n entries
+ * each. As with the kernel, a block that does not fit does not prevent the other blocks from being
+ * sent. */
 static weft_status send_blocks(struct weft_team *team, const struct coll_request *request,
                                struct offer *offers, struct offer *theirs)
 {
@@ -151,7 +155,7 @@ static weft_status by_puts(struct weft_team *team, const struct coll_request *re
     }
     if (!status)
         status = send_blocks(team, &here, offers, offers + n);
-    else /* the others wait for this one's offers */
+    else /* the other members wait for this member's records */
         status = job_fail_all(team->job, status, base_last_error());
     free(words);
     free(offers);

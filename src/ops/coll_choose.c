@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_choose.h. What is compared are ways on the same machine, so a slower link moves the
- * borders less than it moves the times. */
+/* See coll_choose.h. The model compares algorithms on the same machine: a slower link changes the
+ * predicted times more than it changes the message sizes at which one algorithm overtakes
+ * another. */
 #include "ops/coll_choose.h"
 
 #include "gpu/coll_kernels.h"
 
 enum {
-    UNIT = 16,   /* bytes of payload that a thread makes two packets of */
-    PIECE = 480, /* bytes of payload that a warp makes four lines of */
+    UNIT = 16,   /* bytes of payload that a thread sends as two LL packets */
+    PIECE = 480, /* bytes of payload that a warp sends as four LL128 lines */
     PIECE_WIRE_BYTES = 512,
     WARP = 32,
     LL_THREADS = 64,
     MOST_THREADS = 512,
-    LEAST_CHUNK = 16 << 10, /* of a block's share, from hand to hand */
+    LEAST_CHUNK = 16 << 10, /* smallest pipeline chunk of a block's share, in bytes */
     MOST_CHUNKS = 16,
-    LEAST_SLICE = 4 << 10, /* of a broadcast that others hand on */
-    LEAST_SLOT = 4 << 10,  /* of scratch: steps of fewer bytes are mostly flags */
-    MOST_STEPS = 1 << 14,  /* of scratch, in a round of one block */
+    LEAST_SLICE = 4 << 10, /* smallest slice that members forward in a broadcast, in bytes */
+    /* smallest slot of the staged algorithm, in bytes: smaller steps cost mostly flags */
+    LEAST_SLOT = 4 << 10,
+    MOST_STEPS = 1 << 14, /* most steps of one staged round with one block */
     SIZED_BLOCKS = 32,
 };
 
-/* Of the time of a round of one trip: the rest of it is the kernel's begin and end. Between H200 a
- * flag takes 0.8 us each way, and the round 2.3. */
+/* Share of a one-shot LL round that is the flag round trip; the rest is the launch and the end of
+ * the kernel. Between H200 a flag takes 0.8 us in each direction, and the round 2.3 us. */
 static const double FLAG_SHARE = 0.7;
 
 static bool is_ll128(enum coll_algorithm algorithm)
@@ -34,7 +36,7 @@ static bool is_two_shot(enum coll_algorithm algorithm)
     return algorithm == COLL_ALGO_TWO_SHOT_LL || algorithm == COLL_ALGO_TWO_SHOT_LL128;
 }
 
-/* Bytes of payload that a slot takes where `slots` of them share the set. */
+/* Bytes of payload per slot, where `slots` slots share the buffer of set_bytes. */
 static uint64_t slot_payload(const struct coll_question *q, enum coll_algorithm algorithm,
                              uint64_t slots)
 {
@@ -43,7 +45,7 @@ static uint64_t slot_payload(const struct coll_question *q, enum coll_algorithm 
     return q->set_bytes / slots / (2 * UNIT) * UNIT;
 }
 
-/* Whether a slice is combined by each member, and its result sent to those who want it. */
+/* Whether each member combines one slice and sends the result to the members that want it. */
 static bool has_slices(const struct coll_question *q)
 {
     return q->what == COLL_REDUCE || q->what == COLL_REDUCE_TO;
@@ -72,18 +74,19 @@ static bool can_serve(const struct coll_question *q, enum coll_algorithm algorit
         return q->direct && q->what != COLL_REDUCE_TO;
     if (algorithm == COLL_ALGO_ENGINES)
         return q->direct && !sized && !q->strided && !q->checked &&
-               !coll_reduces(q->what); /* engines do not add */
+               !coll_reduces(q->what); /* copy engines cannot combine elements */
     if (algorithm == COLL_ALGO_STAGED)
         return n > 1;
     if (sized || (is_ll128(algorithm) && (!q->ll128 || q->strided)))
         return false;
-    /* Every member's slice has at least a unit, or piece, so that every pair exchanges some. */
+    /* The slice of every member needs at least one unit (LL) or piece (LL128), so that every pair
+     * exchanges data. */
     uint64_t slices = n * n * (is_ll128(algorithm) ? PIECE : UNIT);
     return !is_two_shot(algorithm) ||
            (q->what == COLL_REDUCE && n > 1 && (!least || least >= slices));
 }
 
-/* Bytes out of the busiest GPU, or into it. */
+/* Bytes that leave or reach the busiest GPU. */
 static double link_bytes(const struct coll_question *q, enum coll_algorithm algorithm)
 {
     double n = q->members, bytes = (double)q->bytes;
@@ -99,8 +102,9 @@ static double rounds_of(const struct coll_question *q, enum coll_algorithm algor
     return rounds < 1 ? 1 : rounds;
 }
 
-/* Phase 1: the root, or everyone, to all others. In two phases: a slice to each other, then each
- * its slice to all but the root. */
+/* One phase: the root, or every member, copies to all other members. Two phases: the root copies
+ * one slice to each other member, then each of them copies its slice to all members but the
+ * root. */
 static double engines_cost(const struct coll_question *q, const struct coll_rates *rates,
                            int phases)
 {
@@ -114,7 +118,7 @@ static double engines_cost(const struct coll_question *q, const struct coll_rate
     return rates->engines_meet_us + begin + bytes / rates->engines_gbps / 1e3;
 }
 
-/* Flags of what was filled; and of results, or of slices that are handed on. */
+/* Counts the flags that report filled slots, and those that report results or forwarded slices. */
 static double staged_cost(const struct coll_question *q, const struct coll_rates *rates, int phases)
 {
     double n = q->members, bytes = (double)q->bytes, out = (n - 1) * bytes;
@@ -131,7 +135,7 @@ static double staged_cost(const struct coll_question *q, const struct coll_rates
     return rounds_of(q, COLL_ALGO_STAGED) * begin + out / (rate < blocks ? rate : blocks) / 1e3;
 }
 
-/* Of a broadcast: whether others hand slices on, by engines or through scratch. */
+/* 2: members forward slices of a broadcast, by copy engines or staged; 1: they do not. */
 static int phases_of(const struct coll_question *q, const struct coll_rates *rates,
                      enum coll_algorithm algorithm)
 {
@@ -176,7 +180,8 @@ double coll_least_bytes(const struct coll_question *q)
         return 0;
     if (q->what == COLL_REDUCE)
         return 2 * others / q->members * bytes;
-    /* A broadcast may be handed on, and a sum for one be made in parts by all. */
+    /* Members may forward a broadcast, and all members may combine slices of a reduction to one
+     * root. */
     return q->what == COLL_BROADCAST || q->what == COLL_REDUCE_TO ? bytes : others * bytes;
 }
 
@@ -195,7 +200,7 @@ double coll_floor(const struct coll_question *q, const struct coll_rates *rates)
     return coll_flag_us(rates) + coll_least_bytes(q) / coll_link_gbps(rates) / 1e3;
 }
 
-/* A power of two, at most `most`. */
+/* Smallest power of two that is at least `wanted`, but at most `most`. */
 static unsigned power_of_two(uint64_t wanted, int most)
 {
     unsigned blocks = 1;
@@ -216,7 +221,7 @@ static void size_ll(const struct coll_question *q, struct coll_choice *choice)
         choice->threads *= 2;
 }
 
-/* A piece for each warp, as far as there are threads. */
+/* One piece for each warp, up to the largest number of threads. */
 static void size_ll128(const struct coll_question *q, struct coll_choice *choice)
 {
     enum { WARPS = LL_THREADS / WARP };
@@ -256,8 +261,8 @@ static void size_staged(const struct coll_question *q, const struct coll_rates *
     choice->threads = MOST_THREADS;
 }
 
-/* As many blocks as there may be: the size is not known. One member has no other one's memory to
- * reach. */
+/* The host does not know the size, so it launches SIZED_BLOCKS blocks if it may. A team of one
+ * member needs no other member's memory. */
 static struct coll_choice choose_sized(const struct coll_question *q,
                                        const struct coll_rates *rates)
 {
@@ -282,8 +287,8 @@ static bool ll128_rates_are_estimates(const struct coll_rates *rates)
     return any;
 }
 
-/* Lines are taken unasked where their rates were measured. Through scratch nothing goes
- * unasked that could be stored where it belongs. */
+/* LL128 is chosen automatically only where its rates were measured. Staged is chosen automatically
+ * only where other members cannot store to the destination. */
 static bool is_candidate(const struct coll_question *q, const struct coll_rates *rates,
                          enum coll_algorithm algorithm)
 {
@@ -311,7 +316,7 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
     uint64_t most = most_bytes(q, choice.algorithm);
     choice.bytes = q->bytes < most ? q->bytes : most;
     if (choice.algorithm == COLL_ALGO_ENGINES) {
-        choice.blocks = 1; /* of the meetings */
+        choice.blocks = 1; /* of the barrier kernels */
         choice.threads = q->members <= 32 ? 32 : 64;
         choice.phases = phases_of(q, rates, choice.algorithm);
     } else if (choice.algorithm == COLL_ALGO_SIMPLE)
@@ -327,9 +332,9 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
 
 const char *coll_algorithm_name(enum coll_algorithm algorithm)
 {
-    static const char *const names[] = {
-        "auto",   "packets",         "two trips of packets", "lines", "two trips of lines",
-        "direct", "through scratch", "copy engines",         "copies"};
+    static const char *const names[] = {"auto",           "LL",     "two-shot LL", "LL128",
+                                        "two-shot LL128", "simple", "staged",      "copy engines",
+                                        "copies"};
     return names[algorithm];
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_engines.h. Each member begins with another destination, so that no GPU is everybody's
- * first. */
+/* See coll_engines.h. Each member starts with a different destination, so that the members do not
+ * all copy to the same GPU first. */
 #include "ops/coll_engines.h"
 
 #include "base/status.h"
 
-/* The member i + 1 places behind this one. */
+/* The member i + 1 positions after this one, modulo the size of the team. */
 static int rotated_member(const struct coll_call *c, int i)
 {
     return (c->me + 1 + i) % c->members;
@@ -21,7 +21,8 @@ static bool takes_from(const struct coll_call *c, int member)
     return c->flow == COLL_ALL || (c->flow == COLL_FROM ? member == c->root : c->me == c->root);
 }
 
-/* Block i to member i, and the own one to its place, if it is not there already. */
+/* Copies of block i to member i, and of the own block to its position in dst unless it lies
+ * there. */
 static int list_block_copies(const struct coll_call *c, struct gpu_engine_copy *copies)
 {
     int n = 0;
@@ -39,8 +40,8 @@ static int list_block_copies(const struct coll_call *c, struct gpu_engine_copy *
     return n;
 }
 
-/* Slice `place` of a broadcast that is handed on is that of the member so many places behind the
- * root, from 0 on. */
+/* First byte of slice `place` of a broadcast in two phases. Slice `place` belongs to the member
+ * place + 1 positions after the root. */
 static uint64_t slice_begin(const struct coll_call *c, int place)
 {
     enum { GRAIN = 4096 };
@@ -56,7 +57,8 @@ static struct gpu_engine_copy slice_copy(const struct coll_call *c, int place, i
                                     (size_t)(end - begin)};
 }
 
-/* The root: a slice to each other, and the whole to its own place. */
+/* At the root: one slice to each other member, and the whole vector to the root's own
+ * destination. */
 static int list_slice_copies(const struct coll_call *c, struct gpu_engine_copy *copies)
 {
     int n = 0;
@@ -69,7 +71,7 @@ static int list_slice_copies(const struct coll_call *c, struct gpu_engine_copy *
     return n;
 }
 
-/* The others: the own slice, which has come, to all that have not got it. */
+/* At the other members: the slice that the root sent, to all members that do not have it yet. */
 static int list_forwarded_copies(const struct coll_call *c, struct gpu_engine_copy *copies)
 {
     int n = 0, place = (c->me - c->root - 1 + c->members) % c->members;

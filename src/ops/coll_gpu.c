@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives called by the host on GPU memory (either side may be host memory as well): by kernels
- * where both sides are GPU memory that all members reach by load and store (coll_kernel.h). Else
- * each member puts its blocks over whatever path the pair has, quiets, and syncs with the others.
+/* Host-initiated collectives on GPU memory; one side may be host memory. Kernels perform them where
+ * both sides are GPU memory that all members access by load and store (coll_kernel.h). Else each
+ * member puts its blocks over the path of each pair, calls quiet, and syncs with the others.
  * Collectives called by device code are in include/weft/device/collective.h. */
 #include "ops/coll_kernel.h"
 #include "ops/coll_packed.h"
@@ -16,7 +16,7 @@ weft_status coll_by_kernel(struct weft_team *team, const void *dst, const void *
     return *kernel && bytes ? coll_kernel_pays(team, bytes, kernel) : WEFT_OK;
 }
 
-/* The kernels check sizes and overlaps as for streams. */
+/* Sizes and overlaps are checked as for collectives on streams. */
 static weft_status call_kernel(struct weft_team *team, const struct coll_request *request)
 {
     bool host;
@@ -48,15 +48,15 @@ weft_status coll_put_block(struct weft_team *team, int member, char *to, const c
     return weft_put_nbi(team->job->system_ctx, to, block, bytes, team->pes[member]);
 }
 
-/* Returns when what this PE put is at the others, and what they put is here. */
 weft_status coll_finish_puts(struct weft_team *team, enum box_operation operation,
                              weft_status status)
 {
     struct weft_job *job = team->job;
     if (!status)
         status = weft_quiet(job->system_ctx);
-    if (status) { /* the others must not wait for the whole limit; of a death they know, and what
-                     was left is said already */
+    /* the other members must not wait until WEFT_WAIT_LIMIT; a failure of the job is reported
+     * already */
+    if (status) {
         if (!job_failed(job))
             job_fail(job, status, weft_last_error());
         return status;
@@ -85,7 +85,8 @@ weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *sr
     return coll_finish_puts(team, BOX_OP_BROADCAST, status);
 }
 
-/* Block i of src (all the same block with src_step 0) goes to member i, to byte `at` of its dst. */
+/* Puts block i of src to byte `at` of the dst of member i. With src_step 0 all members get the same
+ * block. */
 weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation, void *dst,
                             const void *src, size_t src_step, size_t bytes, size_t at)
 {
@@ -96,7 +97,7 @@ weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation
                                    .bytes = bytes};
     bool kernel = false;
     weft_status status = WEFT_OK;
-    if (operation != BOX_OP_COLLECT) /* whose blocks differ */
+    if (operation != BOX_OP_COLLECT) /* blocks of a collect differ in size */
         status = coll_by_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : call_kernel(team, &request);
@@ -120,7 +121,8 @@ struct coll_share coll_gpu_share(const struct weft_team *team, const void *dst, 
     return (struct coll_share){bytes, there ? (uintptr_t)src - base : COLL_ELSEWHERE};
 }
 
-/* Kernels take no block that lies in the destination, even where it belongs. */
+/* Whether kernels can perform a collect. They accept no block that overlaps the destination, not
+ * even at its own position. *most: size of the largest block. */
 static bool kernel_collects(const struct weft_team *team, uint64_t to, uint64_t total,
                             const struct coll_share *shares, uint64_t *most)
 {

@@ -16,13 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the members of a team have agreed on. */
+/* Settings that are the same at all members of a team. */
 struct team_coll {
     int most_blocks;
     enum coll_algorithm forced;
-    bool mapped;      /* every member's CPU maps GPU memory */
-    int ll128_blocks; /* come whole between all members where so many blocks send them; 0: not known
-                         to */
+    bool mapped; /* the CPU of every member maps GPU memory */
+    /* largest number of blocks with which LL128 passed its test; 0: LL128 is not used */
+    int ll128_blocks;
     struct coll_rates rates;
 };
 
@@ -41,21 +41,26 @@ bool coll_kernel_serves(const struct weft_team *team)
     return job_gpu_team_direct(team);
 }
 
-/* What all members have to have. */
-enum { FEATURE_MAPPED = 1, FEATURE_PROOFS = 2 /* coll_prove_wanted() */ };
+/* Features that are used only where every member has them. */
+enum {
+    FEATURE_MAPPED = 1,
+    FEATURE_PROOFS = 2 /* the member runs the LL128 test (coll_prove_wanted()) */
+};
 
-/* What each member tells; fits a packet of the host's. */
+/* What each member reports to the others; fits one packet of coll_exchange(). */
 struct exchange_record {
     int32_t status, most_blocks, forced, features;
     uint64_t number;
-    uint32_t rates; /* their hash, made equal only by being it */
+    uint32_t rates; /* hash of the member's rates */
     int32_t rates_agree;
 };
 
-_Static_assert(sizeof(struct exchange_record) <= PACKET_BYTES, "what a member tells is one packet");
+_Static_assert(sizeof(struct exchange_record) <= PACKET_BYTES,
+               "an exchange record fits one packet");
 
-/* Rounds begin behind every number that the area's earlier teams have used at any member, so that
- * nothing that they left looks new. */
+/* Exchanges the settings of all members and combines them into *mine. The round number becomes the
+ * largest that earlier teams have used in this area at any member, so that no old flag looks
+ * new. */
 static weft_status exchange_records(struct weft_team *team, struct exchange_record *mine)
 {
     const struct exchange_record *all = team->scratch;
@@ -74,7 +79,7 @@ static weft_status exchange_records(struct weft_team *team, struct exchange_reco
             mine->forced = COLL_ALGO_AUTO;
         if (all[i].status && !status)
             status = base_fail((weft_status)all[i].status,
-                               "PE %d could not make collectives on its GPU ready", team->pes[i]);
+                               "PE %d could not prepare collectives on its GPU", team->pes[i]);
     }
     if (mine->status)
         return base_fail((weft_status)mine->status, "%s", sentence);
@@ -89,7 +94,7 @@ void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machin
     snprintf(machine->gpu, sizeof machine->gpu, "%s", device->name);
 }
 
-/* Those of this machine, or built in. */
+/* Loads the rates of this machine, or the built-in ones. */
 static void load_rates(const struct weft_team *team, struct coll_rates *rates)
 {
     struct coll_machine machine;
@@ -98,15 +103,15 @@ static void load_rates(const struct weft_team *team, struct coll_rates *rates)
     coll_kernel_machine(team->job, &machine);
     coll_rates_find(&machine, rates, &measured, path, sizeof path, why, sizeof why);
     if (*why && team->me == 0)
-        log_warn("collectives reckon with the rates that are built in: %s", why);
+        log_warn("collectives use the built-in rates: %s", why);
     else if (*path)
-        log_debug("rates of collectives of %s, measured %s", path, measured.date);
+        log_debug("collectives use the rates of %s, measured %s", path, measured.date);
 }
 
 static void fill_call(const struct weft_team *team, const struct coll_request *request,
                       struct coll_call *call);
 
-/* At the first collective of a team. */
+/* Prepares the team at its first collective on GPU memory. Collective over the team. */
 static weft_status prepare_team(struct weft_team *team)
 {
     struct weft_job *job = team->job;
@@ -124,10 +129,11 @@ static weft_status prepare_team(struct weft_team *team)
         coll ? gpu_coll_ready(job->gpu)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team's collectives");
     if (!status && config_int(CONFIG_COLL_SMS) < 0)
-        status = base_fail(WEFT_ERR_CONFIG,
-                           "WEFT_COLL_SMS is %lld; 0 (copy engines where they can) or more SMs are "
-                           "wanted",
-                           (long long)config_int(CONFIG_COLL_SMS));
+        status =
+            base_fail(WEFT_ERR_CONFIG,
+                      "WEFT_COLL_SMS is %lld; valid are 0 (copy engines where possible) or more "
+                      "SMs",
+                      (long long)config_int(CONFIG_COLL_SMS));
     if (!status)
         status = gpu_coll_number(job->gpu, team->slot, &mine.number);
     if (!status)
@@ -144,7 +150,7 @@ static weft_status prepare_team(struct weft_team *team)
         status = coll_prove_lines(team, &call, blocks, &proven);
         coll->ll128_blocks = proven ? blocks : 0;
     } else if (!status && team->n > 1 && team->me == 0)
-        log_debug("collectives of %d PEs go by packets and not by lines: %s", team->n,
+        log_debug("collectives of %d PEs use LL and not LL128: %s", team->n,
                   job->checking ? "WEFT_CHECK=1" : "WEFT_PROVE=off or WEFT_CHECK=1 at a PE");
     if (status || !coll) {
         free(coll);
@@ -153,11 +159,12 @@ static weft_status prepare_team(struct weft_team *team)
     coll->most_blocks = mine.most_blocks;
     coll->forced = (enum coll_algorithm)mine.forced;
     coll->mapped = mine.features & FEATURE_MAPPED;
-    coll->rates = mine.rates_agree ? rates : coll_rates_built_in; /* all choose alike */
+    /* so all members choose the same algorithm */
+    coll->rates = mine.rates_agree ? rates : coll_rates_built_in;
     if (!mine.rates_agree && team->me == 0)
         log_warn(
-            "the PEs of a team of %d have different rates of collectives: those that are built in "
-            "serve; give all the same file (WEFT_COLL_RATES)",
+            "the PEs of a team of %d have different rates of collectives, so the built-in rates "
+            "are used; give all PEs the same file (WEFT_COLL_RATES)",
             team->n);
     team->coll = coll;
     return WEFT_OK;
@@ -170,7 +177,7 @@ static bool is_sized(enum coll_what what)
     return what == COLL_COLLECT || what == COLL_ALLTOALLV;
 }
 
-/* Blocks that a side has. */
+/* Number of blocks of dst or src at this member. */
 static uint64_t block_count(const struct weft_team *team, const struct coll_request *request,
                             bool dst)
 {
@@ -190,7 +197,8 @@ static uint64_t block_count(const struct weft_team *team, const struct coll_requ
     }
 }
 
-/* Bytes from the first to behind the last of a side; nothing is behind the last element. */
+/* Bytes from the first to the last byte of dst or src. With strides the last element has no gap
+ * after it. */
 static uint64_t extent_bytes(const struct weft_team *team, const struct coll_request *request,
                              bool dst)
 {
@@ -199,7 +207,7 @@ static uint64_t extent_bytes(const struct weft_team *team, const struct coll_req
     return request->element ? bytes * stride - (stride - 1) * request->element : bytes;
 }
 
-/* Whether this member's side is used at all. */
+/* Whether this member uses dst or src at all. */
 static bool is_used(const struct weft_team *team, const struct coll_request *request, bool dst)
 {
     bool root = team->me == request->root;
@@ -245,7 +253,7 @@ static weft_status check_side(const struct weft_team *team, const struct coll_re
                      request->function, name, address, gpu->device.ordinal);
 }
 
-/* Sources and destinations lie apart, or are one where each thread reads what it overwrites. */
+/* dst and src must be disjoint, or in place: then each thread reads what it overwrites itself. */
 static weft_status check_overlap(const struct weft_team *team, const struct coll_request *request)
 {
     if (!is_used(team, request, true) || !is_used(team, request, false))
@@ -253,18 +261,17 @@ static weft_status check_overlap(const struct weft_team *team, const struct coll
     uintptr_t dst = (uintptr_t)request->dst, src = (uintptr_t)request->src, own = src;
     uint64_t to = extent_bytes(team, request, true), from = extent_bytes(team, request, false);
     if (request->what == COLL_FCOLLECT || request->what == COLL_GATHER)
-        own = src - (uint64_t)team->me * request->bytes; /* its own place in dst */
+        own = src - (uint64_t)team->me * request->bytes; /* the own block of dst */
     else if (request->what == COLL_SCATTER || request->what == COLL_REDUCESCATTER)
-        own = src + (uint64_t)team->me * request->bytes; /* its own block of src */
+        own = src + (uint64_t)team->me * request->bytes; /* the own block of src */
     bool same = own == dst && request->what != COLL_ALLTOALL;
     if (same || dst + to <= src || src + from <= dst)
         return WEFT_OK;
     return base_fail(
         WEFT_ERR_ARGUMENT,
-        "%s: dst %p (%llu bytes) and src %p (%llu bytes) overlap; they may %slie apart",
+        "%s: dst %p (%llu bytes) and src %p (%llu bytes) overlap; they must be disjoint%s",
         request->function, request->dst, (unsigned long long)to, request->src,
-        (unsigned long long)from,
-        request->what == COLL_ALLTOALL ? "only " : "be the own place of the other, or ");
+        (unsigned long long)from, request->what == COLL_ALLTOALL ? "" : " or in place");
 }
 
 static weft_status check_gpu_memory(const struct weft_team *team,
@@ -275,13 +282,13 @@ static weft_status check_gpu_memory(const struct weft_team *team,
         return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", request->function, name);
     if (gpu_place_of(team->job->gpu, address) == GPU_PLACE_PLAIN)
         return base_fail(WEFT_ERR_ADDRESS,
-                         "%s: %s (%p) is no memory that GPU %d accesses; allocate it with "
+                         "%s: %s (%p) is not memory that GPU %d can access; allocate it with "
                          "weft_alloc(), cudaMalloc() or cudaMallocHost()",
                          request->function, name, address, team->job->gpu->device.ordinal);
     return WEFT_OK;
 }
 
-/* Of those whose sizes are known to the GPUs alone. */
+/* Checks the memory of collectives whose sizes only the GPUs know (collect, alltoallv). */
 static weft_status check_sized_memory(const struct weft_team *team,
                                       const struct coll_request *request)
 {
@@ -295,14 +302,14 @@ static weft_status check_sized_memory(const struct weft_team *team,
                                  least ? least : 1, &segment, &offset);
     else if (access_find(team->job->default_ctx, request->dst, 1, &segment, &offset))
         status = base_fail(WEFT_ERR_UNSUPPORTED,
-                           "%s: dst (%p) is symmetric memory of the host; memory of the GPU is "
-                           "wanted, of the heap or of its own",
+                           "%s: dst (%p) is symmetric host memory; this call needs GPU memory, "
+                           "symmetric or from cudaMalloc()",
                            request->function, request->dst);
     else
         status = check_gpu_memory(team, request, request->dst, "dst");
     if (status)
         return base_fail_context(status, "argument dst");
-    if (!all && !request->bytes) /* this member has nothing */
+    if (!all && !request->bytes) /* this member sends nothing */
         return WEFT_OK;
     status = check_gpu_memory(team, request, request->src, "src");
     if (!all || status)
@@ -352,14 +359,15 @@ static const struct {
     [COLL_ALLTOALLV] = {WEFT_DEV_OP_ALLTOALLV, COLL_ALL},
 };
 
-/* Of strided ones: what elements are loaded and stored by. */
+/* Largest access width in bytes (at most 8) by which strided elements can be loaded and stored. */
 static uint32_t grain_of(const struct coll_request *request)
 {
     uint64_t bits = request->element | (uintptr_t)request->dst | (uintptr_t)request->src | 8;
     return (uint32_t)(bits & -bits);
 }
 
-/* Bytes from dst to the end of the heap, or of the allocation where the driver knows it. */
+/* Bytes from dst to the end of the heap, or to the end of its allocation. UINT64_MAX: the driver
+ * does not know the allocation. */
 static uint64_t bytes_to_end(struct gpu *gpu, const void *dst)
 {
     CUdeviceptr at = (uintptr_t)dst, start = 0;
@@ -423,7 +431,8 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
     }
 }
 
-/* Reductions that do more than combine: elements are multiplied or rounded, results divided. */
+/* Whether a reduction needs the `_more` kernels: its elements are scaled or converted (FP8), or its
+ * result is divided (average). */
 static bool needs_more_kernel(const struct coll_request *request)
 {
     return coll_reduces(request->what) &&
@@ -462,7 +471,8 @@ static enum coll_kernel kernel_of(const struct coll_request *request,
     return choice->chunks ? COLL_weft_coll_spread : COLL_weft_coll_push;
 }
 
-/* A lane has 8 bytes of payload at least; kernels that do more have no form for lines. */
+/* In an LL128 line a thread has at least 8 bytes of payload; the `_more` kernels have no LL128
+ * form. */
 static bool fits_ll128(const struct coll_request *request)
 {
     return !coll_reduces(request->what) ||
@@ -512,13 +522,12 @@ weft_status coll_kernel_limit(struct weft_team *team, int sms)
         wrong = all[i] < 0 && i < wrong ? i : wrong;
     }
     if (!status && mine < 0)
-        status =
-            base_fail(WEFT_ERR_ARGUMENT,
-                      "weft_team_limit_sms: %d SMs; -1 (as WEFT_COLL_SMS says), 0 (copy engines "
-                      "where they can) or more are wanted",
-                      sms);
+        status = base_fail(WEFT_ERR_ARGUMENT,
+                           "weft_team_limit_sms: %d SMs; valid are -1 (use WEFT_COLL_SMS), 0 (copy "
+                           "engines where possible) or more",
+                           sms);
     else if (!status && least < 0)
-        status = base_fail(WEFT_ERR_ARGUMENT, "weft_team_limit_sms: PE %d named less than -1 SMs",
+        status = base_fail(WEFT_ERR_ARGUMENT, "weft_team_limit_sms: PE %d passed less than -1 SMs",
                            team->pes[wrong]);
     if (!status && team->coll)
         team->coll->most_blocks = least;
@@ -536,23 +545,25 @@ const struct coll_rates *coll_kernel_rates(const struct weft_team *team)
     return team->coll ? &team->coll->rates : NULL;
 }
 
-/* Elements are loaded and stored whole where they lie; packets take them byte by byte where that
- * cannot be. */
+/* The simple algorithm loads and stores elements as a whole. The others copy unaligned elements
+ * byte by byte. */
 static bool is_aligned(const struct coll_request *request)
 {
     size_t element = weft_dev_type_bytes(request->type), unit = element > 8 ? 8 : element;
     return (uintptr_t)request->dst % unit == 0 && (uintptr_t)request->src % unit == 0;
 }
 
-/* While a stream of the program is being captured its thread may not do what could belong to the
- * capture and does not: streams of the library's own are no part of it. */
+/* While a stream of the program is being captured, CUDA restricts the calls of the capturing
+ * thread. This exchanges the thread's capture mode, so that the library can use its own streams,
+ * which do not belong to the capture. */
 static void exchange_capture_mode(const struct gpu *gpu, int *mode)
 {
     if (gpu->cuda.ThreadExchangeStreamCaptureMode)
         gpu->cuda.ThreadExchangeStreamCaptureMode(mode);
 }
 
-/* Checking mode: puts the comparison of this call with the other members' in front of it. */
+/* Checking mode: enqueues a kernel in front of the collective that compares this call with the
+ * calls of the other members. */
 static weft_status compare_members(struct weft_team *team, const struct coll_request *request,
                                    const struct coll_choice *choice, enum coll_kernel kernel,
                                    struct coll_call call, CUstream stream)
@@ -571,8 +582,9 @@ static weft_status compare_members(struct weft_team *team, const struct coll_req
     return gpu_coll_launch(team->job->gpu, COLL_weft_coll_check, 1, THREADS, stream, &call);
 }
 
-/* Of one member all but these are: sizes that the GPU alone knows, gaps, elements that change; and
- * a collect that does not fit, which the kernel refuses. */
+/* Whether a collective of a team of one member is a plain copy. It is none where only the GPU knows
+ * the size, where elements have gaps or change, or where a collect does not fit and the kernel
+ * refuses it. */
 static bool is_copy(const struct weft_team *team, const struct coll_request *request)
 {
     if (team->n > 1 || request->what == COLL_ALLTOALLV || request->element ||
@@ -582,7 +594,8 @@ static bool is_copy(const struct weft_team *team, const struct coll_request *req
            request->bytes <= bytes_to_end(team->job->gpu, request->dst);
 }
 
-/* The part of the call that one round takes: elements stay whole, since a unit holds whole ones. */
+/* Launches one kernel per round of choice.bytes bytes. Elements stay whole, because the unit of a
+ * round contains whole elements. */
 static weft_status launch_rounds(struct weft_team *team, const struct coll_request *request,
                                  CUstream stream)
 {
@@ -606,7 +619,7 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
         return status;
     if (choice.algorithm == COLL_ALGO_ENGINES) {
         int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        exchange_capture_mode(gpu, &mode); /* streams of copies are made at their first use */
+        exchange_capture_mode(gpu, &mode); /* copy engines create their streams at first use */
         status = coll_engines_put(gpu, &call, choice.phases, choice.threads, stream);
         exchange_capture_mode(gpu, &mode);
         return status;
@@ -618,7 +631,8 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
         bool slices = choice.algorithm == COLL_ALGO_TWO_SHOT_LL ||
                       choice.algorithm == COLL_ALGO_TWO_SHOT_LL128;
         if (call.bytes < choice.bytes && slices) {
-            struct coll_request rest = *request; /* it may be too little for every member's slice */
+            /* the rest may be too small for a slice at every member */
+            struct coll_request rest = *request;
             rest.dst = (char *)request->dst + at;
             rest.src = (const char *)request->src + at;
             rest.bytes = call.bytes;
@@ -638,7 +652,7 @@ static weft_status enqueue_call(struct weft_team *team, const struct coll_reques
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     exchange_capture_mode(team->job->gpu, &mode);
     weft_status status = team->coll ? WEFT_OK : prepare_team(team);
-    if (!status) /* what the host has put may be what is sent */
+    if (!status) /* src may be the destination of earlier host-initiated puts */
         status = weft_quiet(team->job->default_ctx);
     exchange_capture_mode(team->job->gpu, &mode);
     if (!status)
@@ -652,7 +666,7 @@ static weft_status enqueue_call(struct weft_team *team, const struct coll_reques
 
 weft_status coll_kernel_pays(struct weft_team *team, uint64_t bytes, bool *pays)
 {
-    enum { CPU_BYTES = 1024, CPU_MEMBERS = 8 }; /* 5 us and a kernel's 10, on 2 H200 */
+    enum { CPU_BYTES = 1024, CPU_MEMBERS = 8 }; /* the CPU takes 5 us, a kernel 10 us, on 2 H200 */
     weft_status status = team->coll ? WEFT_OK : prepare_team(team);
     *pays = status || !team->coll->mapped || bytes > CPU_BYTES || team->n > CPU_MEMBERS;
     return status;
@@ -664,8 +678,8 @@ weft_status coll_kernel_put(struct weft_team *team, const struct coll_request *r
     return enqueue_call(team, request, stream);
 }
 
-/* An alltoallv whose sizes the kernel can read. Those that are in memory of the host go through the
- * library's own: theirs may be out of the GPU's reach. */
+/* Returns the request with arrays that the kernel can read. Arrays in host memory are copied to the
+ * library's own staging memory, because the GPU may have no access to the program's. */
 static struct coll_request stage_sizes(const struct weft_team *team,
                                        const struct coll_request *request)
 {
@@ -695,6 +709,6 @@ weft_status coll_kernel_call(struct weft_team *team, const struct coll_request *
         gpu_leave(&gpu->device);
     }
     pthread_mutex_unlock(&gpu->coll->lock);
-    /* What the kernel has left on record is the job's failure. */
+    /* A failure that the kernel recorded is a failure of the job. */
     return status ? status : job_check_failed(team->job);
 }

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of teams whose members share nodes (struct team_nodes): what crosses the network
- * crosses it once for each node, not once for each PE. Within a node members load and store, or go
- * the slow way of coll.h; between nodes everything is a put. Here: sync, exchange and broadcast;
- * blocks and reductions have files of their own. See coll.h for phases and packets, and for which
- * member writes a mailbox. */
+/* Collectives of teams whose members share nodes (struct team_nodes): data crosses the network once
+ * for each node, not once for each PE. Within a node members load and store, or use the slow
+ * functions of coll.h; between nodes they put. This file: sync, exchange and broadcast. See coll.h
+ * for phases and packets, and for the writer of each mailbox. */
 #include "ops/coll_nodes.h"
 
 enum {
     PULL_LEAST_BYTES =
-        32 * 1024, /* of a broadcast: members copy from the one that got it, in parallel */
+        /* from this size of a broadcast, in bytes, the members of a node copy from its head in
+         * parallel */
+    32 * 1024,
 };
 
 /* --------------------------------------------------------------------------------------- sync */
 
-/* Leaders tell each other, as all members do in a team without nodes. */
+/* The leaders (local rank 0) of all nodes run the dissemination barrier of coll.c among
+ * themselves. */
 static weft_status sync_leaders(struct weft_team *team, enum box_operation operation,
                                 uint64_t phase)
 {
@@ -47,7 +49,7 @@ weft_status coll_nodes_sync(struct weft_team *team, enum box_operation operation
 
 /* ------------------------------------------------------------------------------------ packets */
 
-/* A packet of another node's member, to the same place at all neighbours. */
+/* Forwards a packet from a member of another node into that member's mailbox at all neighbours. */
 static weft_status forward_packet(struct weft_team *team, int member, uint64_t number,
                                   const char *payload, size_t bytes)
 {
@@ -75,7 +77,7 @@ static weft_status forward_packet(struct weft_team *team, int member, uint64_t n
     return status;
 }
 
-/* What members of other nodes have sent here, to be handed on. */
+/* Receives all packets that members of other nodes send to this PE and forwards them. */
 static weft_status forward_packets(struct weft_team *team, enum box_operation operation,
                                    uint64_t number, char *all, size_t bytes)
 {
@@ -121,8 +123,8 @@ weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation opera
 
 /* ---------------------------------------------------------------------------------- broadcast */
 
-/* From what `head` has in its destination to the rest of its node. Large: they copy, all at the
- * same time, and say when they have done so. */
+/* Forwards from the head's destination to the other members of its node. pull: the members copy in
+ * parallel, and the head waits until all have copied; else the head puts. */
 static weft_status forward_in_node(struct weft_team *team, struct symmetric_range to, size_t bytes,
                                    bool pull, uint64_t phase)
 {
@@ -146,12 +148,13 @@ static weft_status broadcast_root(struct weft_team *team, struct symmetric_range
     return status ? status : notify_neighbours(team, phase);
 }
 
-/* Large: from node to node, in the order that begins with the root's, so that no link carries more
- * than the data once. */
+/* A large broadcast: a pipeline from node to node, starting at the root's node, so that no link
+ * carries the data more than once. The head of a node receives the chunks: the root in its own
+ * node, else local rank 0. */
 struct pipeline {
     struct weft_team *team;
     struct symmetric_range to;
-    const char *src; /* at the root */
+    const char *src; /* src of the root */
     struct chunks chunks;
     int root, head; /* head: of this node */
     uint64_t phase;

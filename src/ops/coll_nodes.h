@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives by node share: who is where, the neighbours of a PE, and the pieces that large
- * ones go in. For the coll_nodes*.c alone. */
+/* What the collectives by node (coll_nodes*.c) share: the rank of each member in its node, the
+ * neighbours of a PE (members of the same node), and the chunks of large collectives. */
 #ifndef WEFT_OPS_COLL_NODES_H
 #define WEFT_OPS_COLL_NODES_H
 
 #include "ops/coll.h"
 
 enum {
-    CHUNK_LEAST_BYTES = 512 * 1024, /* large ones cross nodes in pieces of this size or more */
+    /* smallest chunk of a large collective between nodes, in bytes */
+    CHUNK_LEAST_BYTES = 512 * 1024,
     CHUNK_MOST_BYTES = 2048 * 1024,
-    CHUNKS = 8, /* more only where they would be too large: each costs a way there and back */
+    /* number of chunks, unless they would exceed CHUNK_MOST_BYTES; each chunk costs a round trip */
+    CHUNKS = 8,
 };
 
-/* Large broadcasts and reductions go in pieces, so that one piece travels between nodes while
- * another is copied or combined within them. Each piece has a phase of its own; how many there are
- * follows from the arguments alone, so that the members agree. */
+/* Large broadcasts and reductions are pipelined in chunks: one chunk travels between nodes while
+ * another is copied or combined within the nodes. Each chunk has its own phase number. The number
+ * of chunks follows from the arguments alone, so all members use the same. */
 struct chunks {
     uint64_t count;
-    size_t size;  /* of each but the last */
-    size_t bytes; /* of all */
+    size_t size;  /* bytes of each chunk but the last */
+    size_t bytes; /* bytes of all chunks */
 };
 
 static inline struct chunks split_chunks(size_t bytes)
@@ -54,7 +56,8 @@ static inline int member_at(const struct team_nodes *nodes, int node, int rank)
     return nodes->members[nodes->first[node] + rank];
 }
 
-/* The k-th other member of this PE's node, 1 <= k < their number; each PE begins behind itself. */
+/* The k-th other member of this PE's node, 1 <= k < number of members; each PE starts with the
+ * member after itself. */
 static inline int neighbour(const struct team_nodes *nodes, int k)
 {
     int count = local_count(nodes, nodes->mine), rank = nodes->local_me + k;
@@ -90,8 +93,9 @@ static inline weft_status put_to_neighbours(struct weft_team *team, struct symme
     return status;
 }
 
-/* Who of another node the member at a place of this one exchanges with: they share the work. A
- * member of that node at `place` has, the other way, counterpart(nodes, mine, place) here. */
+/* The member of another node that the member with local rank `rank` of this node sends to; the
+ * members of a node share this work. In the other direction, a member of that node with local rank
+ * `rank` sends to counterpart(nodes, mine, rank) here. */
 static inline int counterpart(const struct team_nodes *nodes, int node, int rank)
 {
     return member_at(nodes, node, rank % local_count(nodes, node));
@@ -99,7 +103,7 @@ static inline int counterpart(const struct team_nodes *nodes, int node, int rank
 
 static inline bool has_notified(struct weft_team *team, int member, uint64_t phase)
 {
-    /* Acquire: pairs with the release in coll_notify(), or what stands for it on other paths. */
+    /* Acquire: pairs with the release in coll_notify(), or its equivalent on other paths. */
     return atomic_load_explicit(&team->mailboxes[member].flag, memory_order_acquire) >= phase;
 }
 

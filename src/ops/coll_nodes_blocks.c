@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of blocks by node: fcollect and collect, where each block goes to one member of each
- * other node and is handed on there, and alltoall, where small blocks of a node's members go
- * together to the member that they are for. */
+/* Collectives of blocks by node. fcollect and collect: each block goes to one member of each other
+ * node, which forwards it within its node. alltoall: small blocks of the members of a node go to
+ * their target together. */
 #include "ops/coll_nodes.h"
 
 /* ------------------------------------------------------------------------- fcollect and collect */
 
-/* Blocks go in pieces, so that what has come is handed on while more comes. */
+/* State of a collect: blocks go in chunks, and each PE forwards received chunks while more
+ * arrive. */
 struct collect_state {
     struct weft_team *team;
     enum box_operation operation;
     struct symmetric_range to;
-    const size_t *at, *bytes; /* of the members' blocks */
-    struct chunks chunks;     /* of the largest block */
-    uint64_t phase;           /* of the first piece */
+    const size_t *at, *bytes; /* offset and size of each member's block, in bytes */
+    struct chunks chunks;     /* chunks of the largest block */
+    uint64_t phase;           /* phase of the first chunk */
     struct {
         uint64_t chunk;
-        int k, rank; /* k-th node before this one, place there */
-    } next;          /* to be handed on */
+        int k, rank; /* k-th node before this one, and a local rank there */
+    } next;          /* the next chunk to forward */
 };
 
 static struct chunks chunks_of(const struct collect_state *c, int member)
@@ -60,7 +61,8 @@ static weft_status send_chunk(const struct collect_state *c, const char *src, ui
     return status;
 }
 
-/* Pieces that have come from other nodes, in order, as far as they are here; wait: all of them. */
+/* Forwards chunks from other nodes in order, as far as they have arrived. wait: waits for all of
+ * them. */
 static weft_status forward_chunks(struct collect_state *c, bool wait)
 {
     struct weft_team *team = c->team;
@@ -91,8 +93,8 @@ static weft_status forward_chunks(struct collect_state *c, bool wait)
     return WEFT_OK;
 }
 
-/* Phases: a piece has come from another node; for neighbours, all of this PE's block and of those
- * that it hands on are there. */
+/* Phases: phase + chunk: that chunk arrived from another node. Last phase, between neighbours: the
+ * sender's own block and the blocks that it forwards are complete. */
 weft_status coll_nodes_collect(struct weft_team *team, enum box_operation operation,
                                struct symmetric_range to, const void *src, const size_t *at,
                                const size_t *bytes, uint64_t phase)
@@ -122,8 +124,8 @@ weft_status coll_nodes_collect(struct weft_team *team, enum box_operation operat
 /* --------------------------------------------------------------------- alltoall and alltoalls */
 
 enum {
-    GATHER_MOST_BYTES = 4 * 1024, /* blocks up to this cross nodes together */
-    BUFFER_BYTES = 32 * 1024,     /* so much of them at a time */
+    GATHER_MOST_BYTES = 4 * 1024, /* blocks of up to this many bytes cross nodes together */
+    BUFFER_BYTES = 32 * 1024,     /* bytes of such blocks sent at a time */
 };
 
 static bool is_contiguous(const struct coll_nodes_blocks *what)
@@ -136,8 +138,8 @@ static size_t block_bytes(const struct coll_nodes_blocks *what)
     return what->element * what->n;
 }
 
-/* Where the block of a member begins at its receivers, and the block for a member at its
- * senders. */
+/* Start of a member's block in the destination of its receivers, and of the block for a member in
+ * the source of its senders. */
 static struct symmetric_range block_to(const struct coll_nodes_blocks *what, int from)
 {
     return (struct symmetric_range){
@@ -150,7 +152,7 @@ static struct symmetric_range block_from(const struct coll_nodes_blocks *what, i
         what->from.segment, what->from.offset + (size_t)to * block_bytes(what) * what->src_stride};
 }
 
-/* This PE's block for a member, from its source into its destination. */
+/* Puts this PE's block for a member from its source into the member's destination. */
 static weft_status put_block(struct weft_team *team, const struct coll_nodes_blocks *what,
                              int member)
 {
@@ -166,7 +168,7 @@ static weft_status put_block(struct weft_team *team, const struct coll_nodes_blo
                      what->n, team->pes[member]);
 }
 
-/* What a member of this node has for `target`, its elements one behind the other. */
+/* Copies the block that a member of this node has for `target` into `buffer`, without gaps. */
 static weft_status gather_block(struct weft_team *team, const struct coll_nodes_blocks *what,
                                 int member, int target, char *buffer)
 {
@@ -186,8 +188,8 @@ static weft_status gather_block(struct weft_team *team, const struct coll_nodes_
     return WEFT_OK;
 }
 
-/* How many members of this node from place `first` on have blocks that one strided put can carry,
- * and how far apart in the team they are. */
+/* Number of members of this node, from local rank `first` on, whose blocks one strided put can
+ * carry. *step: the distance of these members in the team. */
 static int count_run(const struct team_nodes *nodes, const struct coll_nodes_blocks *what,
                      int first, int *step)
 {
@@ -202,7 +204,7 @@ static int count_run(const struct team_nodes *nodes, const struct coll_nodes_blo
     return k - first;
 }
 
-/* What all members of this node have for `target`, and `phase` behind it. */
+/* Sends the blocks of all members of this node to `target`, then `phase`. */
 static weft_status send_column(struct weft_team *team, const struct coll_nodes_blocks *what,
                                int target, uint64_t phase)
 {
@@ -231,8 +233,8 @@ static weft_status send_column(struct weft_team *team, const struct coll_nodes_b
     return status ? status : coll_notify(team, target, phase);
 }
 
-/* Phases: the sources of a node are ready; blocks are in their destinations, and sources have been
- * read. Each member cares for one in so many targets of another node. */
+/* Phases: phase: the sources of a node are ready. phase + 1: blocks are in their destinations and
+ * sources have been read. The members of a node share the targets in each other node. */
 static weft_status alltoall_gathered(struct weft_team *team, enum box_operation operation,
                                      const struct coll_nodes_blocks *what, uint64_t phase)
 {
@@ -270,8 +272,8 @@ static weft_status send_block(struct weft_team *team, const struct coll_nodes_bl
     return status ? status : coll_notify(team, target, phase);
 }
 
-/* Large blocks: each straight into its destination; those for other nodes travel while those of
- * this node are copied. */
+/* Large blocks: each member puts its blocks into their destinations; blocks to other nodes travel
+ * while those of this node are copied. */
 static weft_status alltoall_direct(struct weft_team *team, enum box_operation operation,
                                    const struct coll_nodes_blocks *what, uint64_t phase)
 {

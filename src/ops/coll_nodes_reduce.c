@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions of many bytes by node: from node to node in the order of the team, each going on with
- * what the last has come to, so that their bits are those of one node. */
+/* Large reductions by node. Each node combines its elements with the result of the node before it,
+ * in the order of the team, so the result has the same bits as on one node. */
 #include "ops/coll_nodes.h"
 
 #include <stdlib.h>
 
-/* One part of the vector, the same at every node, whose place `owner` in each node works on it: the
- * first node combines its members' elements, the next one goes on with that result, and so on, so
- * that they are combined in the order of the team; from the last node the result goes back the same
- * way. A large part does so in pieces: a node works on one while the node before it works on the
- * next. */
+/* One slice of the vector. At every node the member with local rank `owner` works on it. The first
+ * node combines its members' elements, the next node combines its own with that result, and so on
+ * in the order of the team. From the last node the result returns the same way. A large slice is
+ * pipelined in chunks: a node works on one chunk while the node before it works on the next. */
 struct slice {
     struct weft_team *team;
     const struct coll_nodes_reduction *what;
-    int owner;            /* place in the node */
-    size_t begin;         /* bytes */
-    struct chunks chunks; /* count: as many as the largest part has */
-    uint64_t phase;       /* of the first piece */
-    uint64_t requested;   /* pieces that are on their way from the node before */
-    uint64_t distributed; /* pieces whose result is with all of this node */
-    char *buffer;         /* for three pieces: two results so far by turns, and what is added */
+    int owner;            /* local rank */
+    size_t begin;         /* first byte of the slice */
+    struct chunks chunks; /* count: that of the largest slice */
+    uint64_t phase;       /* phase of the first chunk */
+    uint64_t requested;   /* chunks requested from the node before */
+    uint64_t distributed; /* chunks whose result is at all members of this node */
+    char *buffer; /* three chunks: two partial results, used in turn, and the elements to add */
 };
 
 static struct symmetric_range range_in_slice(const struct slice *slice, struct symmetric_range of,
@@ -42,9 +41,9 @@ static weft_status fetch_source(const struct slice *slice, int member, uint64_t 
                     chunk_bytes(&slice->chunks, chunk), team->pes[member]);
 }
 
-/* Asks for what the nodes before this one have come to, which lies in the destination of the owner
- * there: here it may not go into ours before our own source has been combined, for both may be the
- * same. */
+/* Starts the get of the previous nodes' partial result, which is in the destination of the owner
+ * there. It may not go into this PE's destination before this PE's source has been combined,
+ * because both may be the same memory. */
 static weft_status request_previous(struct slice *slice, uint64_t chunk)
 {
     struct weft_team *team = slice->team;
@@ -58,8 +57,8 @@ static weft_status request_previous(struct slice *slice, uint64_t chunk)
                         team->pes[before]);
 }
 
-/* What comes from the node before is in the room; the next piece, if it is ready there, on its
- * way. */
+/* Completes the get of a chunk's partial result, and starts the get of the next chunk if it is
+ * ready. */
 static weft_status receive_previous(struct slice *slice, uint64_t chunk)
 {
     struct weft_team *team = slice->team;
@@ -104,7 +103,7 @@ static weft_status combine_in_node(struct slice *slice, uint64_t chunk)
     return status;
 }
 
-/* The result of a piece is in the owner's destination: it goes on to the node before, and to all of
+/* Sends the result of a chunk from the owner's destination to the node before and to all members of
  * this node. */
 static weft_status return_result(struct slice *slice)
 {
@@ -121,7 +120,7 @@ static weft_status return_result(struct slice *slice)
     return status ? status : put_to_neighbours(team, to, own_address(team, to), bytes);
 }
 
-/* Results that have come back from the next node; wait: for all of them. */
+/* Receives results that return from the next node. wait: waits for all of them. */
 static weft_status receive_results(struct slice *slice, bool wait)
 {
     struct weft_team *team = slice->team;
@@ -159,8 +158,9 @@ static weft_status reduce_slice(struct slice *slice)
     return status ? status : notify_neighbours(team, slice->phase + slice->chunks.count);
 }
 
-/* Phases: the sources of a node are ready; for each piece, the node before has combined it, or its
- * result has come from the next node; the owner's part is in all destinations of the node. */
+/* Phases: the sources of a node are ready. Then one phase for each chunk: the node before has
+ * combined it, or its result has returned from the next node. Last: the owner's slice is in all
+ * destinations of the node. */
 weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_reduction *what,
                               size_t n, uint64_t phase)
 {
@@ -184,7 +184,7 @@ weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_re
         status = await_neighbours(team, phase, BOX_OP_REDUCE);
     if (owns && !status)
         status = reduce_slice(&slice);
-    if (!status) /* else what was asked for may still come */
+    if (!status) /* after a failure a requested chunk may still arrive in the buffer */
         free(slice.buffer);
     for (int k = 0; k < nodes->least && !status; k++)
         if (k != nodes->local_me)

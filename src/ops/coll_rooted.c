@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gather and scatter called by the host: by kernels where those serve, else each member puts its
- * blocks over whatever path the pair has, quiets, and syncs with the others. */
+/* Host-initiated gather and scatter: by kernels where these can serve. Else each member puts its
+ * blocks over the path of each pair, calls quiet, and syncs with the others. */
 #include "ops/coll_kernel.h"
 
-/* WEFT_OK, and *done: there is nothing more to do. */
+/* Checks the arguments and performs the collective where kernels can. *done: the call is complete,
+ * or failed. */
 static weft_status begin_rooted(struct weft_team *team, const struct coll_request *request,
                                 enum box_operation operation, size_t blocks, bool *done)
 {

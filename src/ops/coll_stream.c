@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives in stream order: by the kernels of coll_kernel.c where they serve, else as calls of
- * the host's functions (stream_call.c). */
+/* Collectives in stream order: by the kernels of coll_kernel.c where these can serve, else as host
+ * callbacks that call the host functions (stream_call.c). */
 #include "ops/coll_kernel.h"
 #include "ops/stream.h"
 
 #include <weft/device/arithmetic.h>
 
-/* The host's function checks the rest when its turn comes. */
+/* Enqueues a host callback. The host function checks the other arguments when it runs. */
 static weft_status by_host(weft_team *team, const struct coll_request *request,
                            enum box_operation operation, size_t count, weft_stream stream)
 {
@@ -15,8 +15,8 @@ static weft_status by_host(weft_team *team, const struct coll_request *request,
     weft_status status = access_find_own(request->function, team->job->default_ctx, request->dst, 1,
                                          &segment, &offset);
     if (status)
-        return base_fail_context(status,
-                                 "argument dst, of a team whose GPUs do not all reach each other");
+        return base_fail_context(
+            status, "argument dst (the GPUs of this team do not all access each other)");
     struct stream_collective what = {.operation = operation,
                                      .team = team,
                                      .dst = request->dst,
@@ -72,7 +72,7 @@ static weft_status collective_on_stream(weft_team *team, const struct coll_reque
     bool reduces = request->what == COLL_REDUCE || request->what == COLL_REDUCESCATTER ||
                    request->what == COLL_REDUCE_TO;
     if (!stream_on_cuda(team->job) || !coll_kernel_serves(team) ||
-        (reduces && request->type == WEFT_LONG_DOUBLE)) /* GPUs have no such type */
+        (reduces && request->type == WEFT_LONG_DOUBLE)) /* GPUs have no long double */
         return by_host(team, request, operation, count, stream);
     bool host;
     uint64_t phase;
@@ -214,7 +214,8 @@ static weft_status by_op(weft_team *team, struct coll_request request, enum box_
     return status ? status : reduction(team, &request, operation, n, &c, stream);
 }
 
-/* A factor in memory of the GPU is read when the stream comes there; another one now. */
+/* A factor in GPU memory is read when the stream reaches the collective; any other factor is read
+ * now. */
 static weft_status scaled(weft_team *team, struct coll_request request,
                           enum box_operation operation, size_t n, weft_type type,
                           const void *factor, weft_stream stream)

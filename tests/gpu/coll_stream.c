@@ -393,9 +393,9 @@ static void misuse(void)
           WEFT_ERR_ARGUMENT, "overlap");
     FAILS(weft_reducescatter_on_stream(world, heap_dst + 400 * me + 4, heap_dst, 100, WEFT_FLOAT,
                                        WEFT_SUM, stream),
-          WEFT_ERR_ARGUMENT, "may be the own place of the other, or lie apart");
+          WEFT_ERR_ARGUMENT, "they must be disjoint or in place");
     FAILS(weft_alltoall_on_stream(world, heap_dst, heap_dst, 8, stream), WEFT_ERR_ARGUMENT,
-          "they may only lie apart");
+          "they must be disjoint");
     FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, (weft_type)77, WEFT_SUM, stream),
           WEFT_ERR_TYPE, "type 77 is not a weft_type");
     FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, (weft_op)9, stream),
@@ -548,7 +548,7 @@ static void limits(void)
         mixed(4);
         weft_status status = weft_team_limit_sms(world, me == n - 1 ? -2 : 40);
         CHECK(status == WEFT_ERR_ARGUMENT);
-        CHECK(strstr(weft_last_error(), me == n - 1 ? "-2 SMs" : "named less than -1 SMs"));
+        CHECK(strstr(weft_last_error(), me == n - 1 ? "-2 SMs" : "passed less than -1 SMs"));
         CHECK(choice_of(COLL_REDUCE).blocks == 2); /* as it was */
     }
     CHECK(n_teams < 2 || weft_team_limit_sms(teams[1].team, 7) == WEFT_OK); /* each its own */

@@ -485,8 +485,8 @@ static void less_than_no_sms_are_refused_at_all_members(void **state)
         const char *words;
     } rows[] = {{-2, {99, 99, 99, 99}, "weft_team_limit_sms: -2 SMs"},
                 {-2, {99, 99, -1, 99}, "weft_team_limit_sms: -2 SMs"},
-                {4, {-1, 99, -1, 99}, "PE 4 named"},
-                {4, {99, 99, -1, -1}, "PE 7 named"}};
+                {4, {-1, 99, -1, 99}, "PE 4 passed"},
+                {4, {99, 99, -1, -1}, "PE 7 passed"}};
     beneath.patch = others_limit;
     make_ready();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

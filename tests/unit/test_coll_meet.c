@@ -547,7 +547,7 @@ static void members_that_call_differently_are_told(void **state)
         {BOX_OP_FCOLLECT, {BOX_OP_FCOLLECT, 24, 3, 0x507}, "between PE 1 (0x506) and PE"},
         {BOX_OP_REDUCE, {BOX_OP_REDUCE, 24, 3, 0x507}, "f: type and operation are "},
         {BOX_OP_REDUCESCATTER, {BOX_OP_REDUCESCATTER, 24, 3, 0x406}, "f: type and operation are "},
-        {BOX_OP_REDUCE_TO, {BOX_OP_REDUCE_TO, 24, 3, 0x10506}, "f: the factor of PE 1 is not that"},
+        {BOX_OP_REDUCE_TO, {BOX_OP_REDUCE_TO, 24, 3, 0x10506}, "f: the factors of PE 1 and PE "},
     };
     ops.job.checking = true;
     team_of(2, 1, 2);

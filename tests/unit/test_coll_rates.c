@@ -134,7 +134,7 @@ static void cut_or_changed(void **state)
     text[length] = '\0';
     text[length] = '\0';
     put(text, length + 1); /* the byte 0 behind it */
-    refused(&machine, "it is no file of rates");
+    refused(&machine, "it is not a rates file");
     put(text, length - 1);
     file = fopen(path, "a"); /* the CRC is right, the line is not */
     fputs(" \n", file);
@@ -168,9 +168,9 @@ static void not_rates(void **state)
     put_changed("estimates ", "guesses ");
     refused(&machine, "the line of estimates is missing");
     put_changed("estimates lines_us", "estimates lines");
-    refused(&machine, "\"lines\" among the estimates is no rate");
+    refused(&machine, "\"lines\" among the estimates is not the name of a rate");
     put_changed("crc32c ", "more_us 1\ncrc32c ");
-    refused(&machine, "lines that do not belong");
+    refused(&machine, "it contains unknown lines");
     put_changed("combine_us 6\n", "combine_us \n");
     refused(&machine, "combine_us is missing or holds no number");
     static const char *const heads[][2] = {
@@ -187,14 +187,14 @@ static void not_rates(void **state)
     };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         put_changed(heads[i][0], heads[i][1]);
-        refused(&machine, "does not say of which machine");
+        refused(&machine, "does not say which machine");
     }
     struct coll_rates rates;
     struct coll_measured when;
     struct coll_machine of;
     put_changed("NVIDIA H200", "01234567890123456789012345678901234567890123456789"
                                "012345678901234567890123456789012345678901234");
-    refused(&machine, "it is of 4 0123456789");
+    refused(&machine, "it is for 4 0123456789");
     put_changed("pes 4", "pes 1");
     assert_int_equal(coll_rates_read(path, NULL, &rates, &when, &of), WEFT_OK);
     assert_int_equal(when.pes, 1);
@@ -289,7 +289,7 @@ static void other_machines(void **state)
     static const struct coll_machine others[] = {
         {"NVIDIA H100", 4, 13000}, {"NVIDIA H200", 8, 13000}, {"NVIDIA H200", 4, 12040}};
     for (size_t i = 0; i < 3; i++)
-        refused(&others[i], "it is of 4 NVIDIA H200 with CUDA 13000, and here are");
+        refused(&others[i], "it is for 4 NVIDIA H200 with CUDA 13000; this machine has");
 }
 
 static void where(void **state)
