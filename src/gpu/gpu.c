@@ -104,10 +104,10 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     size_t before = TICKETS_BYTES + gpu->areas_bytes + teams + proofs + lines + tests;
     before = (before + 4095) & ~(size_t)4095;
     gpu->system_bytes = before + gpu_coll_bytes();
-    gpu->books = heap_create(gpu->heap.size);
-    if (!gpu->books)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's books");
-    weft_status status = heap_alloc(gpu->books, gpu->system_bytes, 4096, &gpu->system_offset);
+    gpu->allocator = heap_create(gpu->heap.size);
+    if (!gpu->allocator)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's allocator");
+    weft_status status = heap_alloc(gpu->allocator, gpu->system_bytes, 4096, &gpu->system_offset);
     CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + gpu->system_offset;
     gpu->reporting.tickets = (uint64_t *)(uintptr_t)own;
     gpu->areas_offset = gpu->system_offset + TICKETS_BYTES;
@@ -297,7 +297,7 @@ void gpu_close(struct gpu *gpu)
     if (gpu->heap.device)
         gpu_heap_destroy(&gpu->heap);
     gpu_map_destroy(gpu);
-    heap_destroy(gpu->books);
+    heap_destroy(gpu->allocator);
     free(gpu->slot_of);
     if (gpu->device.context)
         gpu_device_close(&gpu->device);

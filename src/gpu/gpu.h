@@ -74,8 +74,8 @@ struct gpu {
     struct gpu_device device;
     struct gpu_heap heap;
     struct gpu_module module;
-    struct gpu_coll *coll; /* NULL: no collective has asked for it (gpu/coll.h) */
-    struct heap *books;    /* the allocator of the GPU heap */
+    struct gpu_coll *coll;  /* NULL: no collective has asked for it (gpu/coll.h) */
+    struct heap *allocator; /* the allocator of the GPU heap */
     struct gpu_lane lanes[GPU_LANES];
     int lane_count;
     CUstream wait_stream; /* a waiting kernel must not hold up a lane */

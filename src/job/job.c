@@ -323,9 +323,9 @@ static void empty_handles(struct weft_job *job)
 static void end_stream_calls(struct weft_job *job)
 {
     job_calls_close(job);
-    if (job->end_far_streams)
-        job->end_far_streams(job);
-    job->end_far_streams = NULL;
+    if (job->end_host_callbacks)
+        job->end_host_callbacks(job);
+    job->end_host_callbacks = NULL;
 }
 
 /* What the others and `weft attach` read of a PE that leaves. */

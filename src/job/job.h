@@ -144,10 +144,10 @@ struct weft_job {
     struct gpu *gpu;        /* NULL until GPU memory is first asked for; paths.gpu is the same */
     bool *gpu_pairs;        /* [npes * npes] which PEs reach whose GPU memory by load and store */
     struct job_calls calls; /* on streams */
-    void *stream_calls; /* kept for captured graphs (ops/stream.c), for good: each begins with the
-                           next */
-    void *far_streams;  /* of ops/stream_far.c; ended by: */
-    void (*end_far_streams)(struct weft_job *job);
+    void *stream_calls;   /* kept for captured graphs (ops/stream.c), for good: each begins with the
+                             next */
+    void *host_callbacks; /* of ops/stream_far.c; ended by: */
+    void (*end_host_callbacks)(struct weft_job *job);
     struct weft_file *files;       /* of ops/file.c, that are open; closed by: */
     struct file_tunes *file_tunes; /* likewise; NULL: no file has been opened */
     void (*end_files)(struct weft_job *job);
@@ -288,8 +288,8 @@ static inline bool job_direct(const struct weft_job *job, weft_kind kind, int pe
 
 /* As team_new(), for a team that may be destroyed. `slot`, which is free at every member, is taken
  * here. */
-weft_status team_take(struct weft_job *job, const int *pes, int n, int slot,
-                      struct weft_team **team);
+weft_status team_create(struct weft_job *job, const int *pes, int n, int slot,
+                        struct weft_team **team);
 
 /* Which slots are free at this PE: TEAM_SLOT_WORDS words, one bit for each. */
 uint64_t *team_free_slots(struct weft_job *job);

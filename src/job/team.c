@@ -141,8 +141,8 @@ weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
     return device_team_made(job, team);
 }
 
-weft_status team_take(struct weft_job *job, const int *pes, int n, int slot,
-                      struct weft_team **team)
+weft_status team_create(struct weft_job *job, const int *pes, int n, int slot,
+                        struct weft_team **team)
 {
     weft_status status = team_new(job, pes, n, slot, team);
     if (status)

@@ -131,7 +131,8 @@ static weft_status join(struct weft_job *job, const struct meeting *m, weft_team
 {
     for (int word = 0; word < TEAM_SLOT_WORDS; word++)
         if (m->common[word])
-            return team_take(job, m->pes, m->n, word * 64 + __builtin_ctzll(m->common[word]), team);
+            return team_create(job, m->pes, m->n, word * 64 + __builtin_ctzll(m->common[word]),
+                               team);
     return base_fail(WEFT_ERR_NO_MEMORY, "all %d places for teams are taken; destroy some first",
                      TEAM_SLOTS);
 }

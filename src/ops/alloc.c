@@ -49,8 +49,8 @@ _Static_assert(sizeof(struct request) <= PACKET_BYTES, "a request is one packet"
 /* The end of a collective step, and a sync. WEFT_OK: it succeeded at every PE, at the same offset.
  * Else every PE gets an error (its own, where it has one) and undoes what it did. Offsets that
  * differ make the job fail, because its heaps are then not alike. */
-static weft_status settle(const char *function, struct weft_job *job, enum box_operation operation,
-                          weft_status status, size_t offset)
+static weft_status complete_step(const char *function, struct weft_job *job,
+                                 enum box_operation operation, weft_status status, size_t offset)
 {
     const struct outcome *all = job->world->scratch;
     struct outcome mine = {status, status ? 0 : offset};
@@ -85,19 +85,19 @@ static weft_status check_job(const char *function, struct weft_job *job, const v
     return job_check_failed(job);
 }
 
-static weft_status take(struct weft_job *job, struct heap *books, size_t bytes, size_t align,
-                        size_t *offset)
+static weft_status allocate_offset(struct weft_job *job, struct heap *allocator, size_t bytes,
+                                   size_t align, size_t *offset)
 {
     pthread_mutex_lock(&job->lock);
-    weft_status status = heap_alloc(books, bytes, align ? align : DEFAULT_ALIGN, offset);
+    weft_status status = heap_alloc(allocator, bytes, align ? align : DEFAULT_ALIGN, offset);
     pthread_mutex_unlock(&job->lock);
     return status;
 }
 
-static void give_back(struct weft_job *job, struct heap *books, size_t offset)
+static void free_offset(struct weft_job *job, struct heap *allocator, size_t offset)
 {
     pthread_mutex_lock(&job->lock);
-    heap_free(books, offset);
+    heap_free(allocator, offset);
     pthread_mutex_unlock(&job->lock);
 }
 
@@ -118,19 +118,19 @@ static weft_status alloc_gpu(const char *function, struct weft_job *job, size_t 
     weft_status status = job_gpu_open(job);
     if (status)
         return base_fail_context(status, "%s", function);
-    struct heap *books = job->gpu->books;
-    weft_status taken = take(job, books, bytes, align, &offset);
-    if (taken)
-        base_fail_context(taken, "%s: GPU heap of %zu bytes (WEFT_GPU_HEAP_SIZE)", function,
+    struct heap *allocator = job->gpu->allocator;
+    weft_status allocated = allocate_offset(job, allocator, bytes, align, &offset);
+    if (allocated)
+        base_fail_context(allocated, "%s: GPU heap of %zu bytes (WEFT_GPU_HEAP_SIZE)", function,
                           job->gpu->heap.size);
-    status = settle(function, job, BOX_OP_ALLOC, taken, offset);
+    status = complete_step(function, job, BOX_OP_ALLOC, allocated, offset);
     if (!status) {
         status = back_gpu(job, offset, bytes, flags);
         if (status)
             base_fail_context(status, "%s", function);
     }
-    if (status && !taken)
-        give_back(job, books, offset);
+    if (status && !allocated)
+        free_offset(job, allocator, offset);
     if (status)
         return status;
     *address = (void *)(uintptr_t)(gpu_heap_own(&job->gpu->heap)->base + offset);
@@ -142,23 +142,24 @@ static weft_status alloc_host(const char *function, struct weft_job *job, size_t
 {
     size_t offset = 0;
     char *base = job->segments[SEG_HEAP].base;
-    weft_status taken = take(job, job->heap, bytes, align, &offset);
-    if (!taken && align && (uintptr_t)(base + offset) & (align - 1)) {
-        give_back(job, job->heap, offset);
-        taken = base_fail(WEFT_ERR_NO_MEMORY,
-                          "the heap of this PE is not aligned to %zu, because address space was "
-                          "short when it was mapped (ulimit -v)",
-                          align);
+    weft_status allocated = allocate_offset(job, job->heap, bytes, align, &offset);
+    if (!allocated && align && (uintptr_t)(base + offset) & (align - 1)) {
+        free_offset(job, job->heap, offset);
+        allocated =
+            base_fail(WEFT_ERR_NO_MEMORY,
+                      "the heap of this PE is not aligned to %zu, because address space was "
+                      "short when it was mapped (ulimit -v)",
+                      align);
     }
-    if (taken)
-        base_fail_context(taken, "%s: host heap of %zu bytes (WEFT_HEAP_SIZE)", function,
+    if (allocated)
+        base_fail_context(allocated, "%s: host heap of %zu bytes (WEFT_HEAP_SIZE)", function,
                           job->segments[SEG_HEAP].size);
     /* Before the others know of the block, which is theirs to write to then. */
-    if (!taken && flags & WEFT_ALLOC_ZERO)
+    if (!allocated && flags & WEFT_ALLOC_ZERO)
         memset(base + offset, 0, bytes);
-    weft_status status = settle(function, job, BOX_OP_ALLOC, taken, offset);
-    if (status && !taken)
-        give_back(job, job->heap, offset);
+    weft_status status = complete_step(function, job, BOX_OP_ALLOC, allocated, offset);
+    if (status && !allocated)
+        free_offset(job, job->heap, offset);
     if (status)
         return status;
     job_gpu_pin(job, offset + bytes);
@@ -197,8 +198,8 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
 }
 
 /* The heap in which `address` lies, and its offset there; NULL: it is in none. */
-static struct heap *books_of(struct weft_job *job, const void *address, weft_kind *kind,
-                             size_t *offset)
+static struct heap *find_allocator(struct weft_job *job, const void *address, weft_kind *kind,
+                                   size_t *offset)
 {
     *kind = WEFT_HOST;
     *offset = (uintptr_t)address - (uintptr_t)job->segments[SEG_HEAP].base;
@@ -209,11 +210,11 @@ static struct heap *books_of(struct weft_job *job, const void *address, weft_kin
     *kind = WEFT_GPU;
     *offset = (uintptr_t)address - gpu_heap_own(&job->gpu->heap)->base;
     size_t ours = job->gpu->system_offset + job->gpu->system_bytes;
-    return *offset >= ours && *offset < job->gpu->heap.size ? job->gpu->books : NULL;
+    return *offset >= ours && *offset < job->gpu->heap.size ? job->gpu->allocator : NULL;
 }
 
 struct block {
-    struct heap *books;
+    struct heap *allocator;
     weft_kind kind;
     size_t offset, bytes;
     size_t align; /* as it was asked for */
@@ -223,9 +224,10 @@ struct block {
 static weft_status find_block(const char *function, struct weft_job *job, const void *address,
                               struct block *block)
 {
-    block->books = books_of(job, address, &block->kind, &block->offset);
+    block->allocator = find_allocator(job, address, &block->kind, &block->offset);
     pthread_mutex_lock(&job->lock);
-    block->bytes = block->books ? heap_block_size(block->books, block->offset, &block->align) : 0;
+    block->bytes =
+        block->allocator ? heap_block_size(block->allocator, block->offset, &block->align) : 0;
     pthread_mutex_unlock(&job->lock);
     if (block->bytes)
         return WEFT_OK;
@@ -252,7 +254,7 @@ WEFT_EXPORT weft_status weft_free(weft_job *job, void *address)
             name, job, (struct request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
     if (status)
         return status;
-    give_back(job, block.books, block.offset);
+    free_offset(job, block.allocator, block.offset);
     return WEFT_OK;
 }
 
@@ -292,14 +294,14 @@ WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes,
     else
         memcpy(moved, address, kept);
     /* Either every PE moves, or none does and the old block stays. */
-    status = settle(name, job, BOX_OP_REALLOC, status, 0);
+    status = complete_step(name, job, BOX_OP_REALLOC, status, 0);
     if (status) {
         struct block new_block;
         if (find_block(name, job, moved, &new_block) == WEFT_OK)
-            give_back(job, new_block.books, new_block.offset);
+            free_offset(job, new_block.allocator, new_block.offset);
         return status;
     }
-    give_back(job, block.books, block.offset);
+    free_offset(job, block.allocator, block.offset);
     *resized = moved;
     return coll_sync(job->world, BOX_OP_REALLOC);
 }

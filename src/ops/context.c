@@ -29,7 +29,7 @@ WEFT_EXPORT weft_status weft_ctx_create(weft_team *team, unsigned options, weft_
 }
 
 /* Out of the job's list; false: it was not in it. */
-static bool take_out(struct weft_job *job, struct weft_ctx *ctx)
+static bool unlink_context(struct weft_job *job, struct weft_ctx *ctx)
 {
     pthread_mutex_lock(&job->contexts_stay);
     pthread_mutex_lock(&job->lock);
@@ -56,7 +56,7 @@ WEFT_EXPORT weft_status weft_ctx_destroy(weft_ctx *ctx)
     bool before = access_act_for_others(true); /* the thread that made it may have ended */
     weft_status status = weft_quiet(ctx);
     access_act_for_others(before);
-    if (!take_out(job, ctx))
+    if (!unlink_context(job, ctx))
         return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_destroy: not a context of this job");
     if (!job->checking) {
         ctx_free(ctx);

@@ -186,21 +186,21 @@ static weft_status find_own(const char *function, weft_file *file, const struct 
 /* Its own context, so that its quiet waits for nothing else. */
 static weft_status open_ctx(weft_file *file)
 {
-    weft_ctx *made = NULL;
+    weft_ctx *new_ctx = NULL;
     pthread_mutex_lock(&file->job->contexts_stay);
-    bool there = file->ctx != NULL;
+    bool is_open = file->ctx != NULL;
     pthread_mutex_unlock(&file->job->contexts_stay);
-    if (there)
+    if (is_open)
         return WEFT_OK;
-    weft_status status = ctx_new(file->job, file->job->world, 0, &made);
+    weft_status status = ctx_new(file->job, file->job->world, 0, &new_ctx);
     if (status)
         return status;
     pthread_mutex_lock(&file->job->contexts_stay);
-    there = file->ctx != NULL; /* another thread was first */
-    if (!there)
-        file->ctx = made;
+    is_open = file->ctx != NULL; /* another thread was first */
+    if (!is_open)
+        file->ctx = new_ctx;
     pthread_mutex_unlock(&file->job->contexts_stay);
-    return there ? weft_ctx_destroy(made) : WEFT_OK;
+    return is_open ? weft_ctx_destroy(new_ctx) : WEFT_OK;
 }
 
 static weft_status find_peer(const char *function, weft_file *file, const struct file_part *part,
@@ -245,7 +245,7 @@ weft_status file_find(const char *function, weft_file *file, bool write,
 
 /* ------------------------------------------------------------------------------- read and write */
 
-static weft_status told(weft_file_result *result, weft_status status)
+static weft_status set_result(weft_file_result *result, weft_status status)
 {
     if (result)
         *result = (weft_file_result){.status = status};
@@ -260,7 +260,7 @@ static weft_status run_operation(const char *function, weft_file *file, bool wri
     if (!status)
         status = file_find(function, file, write, part, &transfer);
     if (status || !part->bytes)
-        return told(part->result, status);
+        return set_result(part->result, status);
     struct file_tunes *tunes = file->measured ? file->job->file_tunes : NULL;
     return tunes ? file_engine_run_tuned(file->engine, tunes, file->handle.device, &transfer)
                  : file_engine_run(file->engine, &transfer, 1);
@@ -275,7 +275,8 @@ static weft_status begin_operation(const char *function, weft_file *file, bool w
         status = file_find(function, file, write, part, &transfer);
     if (status)
         return status;
-    return part->bytes ? file_engine_begin(file->engine, &transfer) : told(part->result, WEFT_OK);
+    return part->bytes ? file_engine_begin(file->engine, &transfer)
+                       : set_result(part->result, WEFT_OK);
 }
 
 WEFT_EXPORT weft_status weft_file_read(weft_file *file, void *dst, size_t bytes, uint64_t offset,

@@ -37,7 +37,8 @@ static weft_status check_argument(const char *function, struct weft_job *job, co
 
 /* ------------------------------------------------------------------------------------ mappings */
 
-static const struct gpu_registration *registered(struct gpu *gpu, const void *address, size_t bytes)
+static const struct gpu_registration *find_registration(struct gpu *gpu, const void *address,
+                                                        size_t bytes)
 {
     const struct gpu_registration *found = NULL;
     pthread_mutex_lock(&gpu->registrations_lock);
@@ -50,7 +51,7 @@ static const struct gpu_registration *registered(struct gpu *gpu, const void *ad
     return found;
 }
 
-static weft_status no_way(const struct gpu *gpu, int pe)
+static weft_status map_failed(const struct gpu *gpu, int pe)
 {
     const struct gpu_map *map = gpu->heap.map;
     int slot = gpu->slot_of[pe];
@@ -71,7 +72,7 @@ static weft_status map_heap(struct weft_job *job, size_t offset, int pe, struct 
     int slot = gpu->slot_of[pe];
     struct gpu_map *map = gpu->heap.map;
     if (!gpu_map_works(map) || slot < 0 || !gpu_map_more(map, slot, offset, mapping->bytes))
-        return no_way(gpu, pe);
+        return map_failed(gpu, pe);
     mapping->at = map->windows[slot].base + offset;
     return WEFT_OK;
 }
@@ -91,7 +92,7 @@ static weft_status map_registered(struct weft_job *job, void *address, int pe,
                                   struct mapping *mapping)
 {
     const struct gpu_registration *found =
-        job->gpu ? registered(job->gpu, address, mapping->bytes) : NULL;
+        job->gpu ? find_registration(job->gpu, address, mapping->bytes) : NULL;
     if (!found)
         return base_fail(
             WEFT_ERR_ADDRESS,
@@ -108,7 +109,7 @@ static weft_status map_registered(struct weft_job *job, void *address, int pe,
         return WEFT_OK;
     }
     if (!gpu_map_works(job->gpu->heap.map))
-        return no_way(job->gpu, pe);
+        return map_failed(job->gpu, pe);
     weft_status status = gpu_map_own(job->gpu->heap.map, address, mapping->bytes, &mapping->own);
     mapping->at = mapping->own.at;
     return status ? base_fail_context(status, "weft_map") : WEFT_OK;
@@ -224,8 +225,8 @@ struct device_place {
 };
 
 /* False: nothing was done, and a copy engine is to. */
-static bool store(struct weft_job *job, const struct device_place *place, void *dst,
-                  const void *src, size_t bytes)
+static bool store_mapped(struct weft_job *job, const struct device_place *place, void *dst,
+                         const void *src, size_t bytes)
 {
     if (place->in_heap)
         return gpu_map_send(job->gpu->heap.map, place->slot, place->offset, src, bytes);
@@ -246,7 +247,7 @@ static bool load_mapped(struct weft_job *job, const struct device_place *place, 
     return mapped != NULL;
 }
 
-static bool by_cpu(struct weft_job *job, bool in, const void *host, size_t bytes)
+static bool cpu_is_faster(struct weft_job *job, bool in, const void *host, size_t bytes)
 {
     struct gpu_map *map = job->gpu->heap.map;
     return gpu_map_works(map) && gpu_place_for_cpu(job->gpu, host) != GPU_PLACE_DEVICE &&
@@ -290,8 +291,8 @@ static __attribute__((noinline, cold)) weft_status check_copy(const char *functi
     return status ? status : check_argument(function, job, src, "src");
 }
 
-static inline bool is_plain(const struct weft_job *job, const void *dst, const void *src,
-                            size_t bytes)
+static inline bool is_valid_copy(const struct weft_job *job, const void *dst, const void *src,
+                                 size_t bytes)
 {
     return job && dst && src && bytes && atomic_load(&job->state) == JOB_RUNNING;
 }
@@ -299,7 +300,7 @@ static inline bool is_plain(const struct weft_job *job, const void *dst, const v
 WEFT_EXPORT weft_status weft_copy_to(weft_job *job, void *dst, const void *src, size_t bytes)
 {
     struct device_place place;
-    if (unlikely(!is_plain(job, dst, src, bytes)))
+    if (unlikely(!is_valid_copy(job, dst, src, bytes)))
         return check_copy(__func__, job, dst, src, bytes);
     weft_status status = find_device(__func__, job, dst, bytes, &place);
     if (unlikely(status))
@@ -308,7 +309,7 @@ WEFT_EXPORT weft_status weft_copy_to(weft_job *job, void *dst, const void *src, 
         memmove(dst, src, bytes);
         return WEFT_OK;
     }
-    if (by_cpu(job, true, src, bytes) && store(job, &place, dst, src, bytes))
+    if (cpu_is_faster(job, true, src, bytes) && store_mapped(job, &place, dst, src, bytes))
         return WEFT_OK;
     return gpu_copy(job->gpu, 0, dst, src, bytes, GPU_DONE);
 }
@@ -316,7 +317,7 @@ WEFT_EXPORT weft_status weft_copy_to(weft_job *job, void *dst, const void *src, 
 WEFT_EXPORT weft_status weft_copy_from(weft_job *job, void *dst, const void *src, size_t bytes)
 {
     struct device_place place;
-    if (unlikely(!is_plain(job, dst, src, bytes)))
+    if (unlikely(!is_valid_copy(job, dst, src, bytes)))
         return check_copy(__func__, job, dst, src, bytes);
     weft_status status = find_device(__func__, job, src, bytes, &place);
     if (unlikely(status))
@@ -325,7 +326,7 @@ WEFT_EXPORT weft_status weft_copy_from(weft_job *job, void *dst, const void *src
         memmove(dst, src, bytes);
         return WEFT_OK;
     }
-    if (by_cpu(job, false, dst, bytes) && load_mapped(job, &place, dst, src, bytes))
+    if (cpu_is_faster(job, false, dst, bytes) && load_mapped(job, &place, dst, src, bytes))
         return WEFT_OK;
     return gpu_copy(job->gpu, 0, dst, src, bytes, GPU_DONE);
 }

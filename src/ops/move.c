@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 enum {
-    PULL_FROM_BYTES = 32 * 1024, /* from here on receivers of a broadcast copy in parallel */
+    PULL_LEAST_BYTES = 32 * 1024, /* from here on receivers of a broadcast copy in parallel */
     PACKET_STACK_PES = 64,
 };
 
@@ -90,7 +90,7 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
     /* The choice must come out alike at every member: it looks at nothing but common things. */
     if (team->nodes) {
         status = coll_nodes_broadcast(team, to, src, bytes, root, phase);
-    } else if (bytes >= PULL_FROM_BYTES && team->direct && team->n > 1) {
+    } else if (bytes >= PULL_LEAST_BYTES && team->direct && team->n > 1) {
         status = coll_find_range(name, "src", team, src, bytes, &from);
         if (!status)
             status = broadcast_pull(team, dst, to, from, bytes, root, phase);
@@ -135,7 +135,7 @@ static weft_status push_blocks(struct weft_team *team, enum box_operation operat
 }
 
 /* The others wait for this member's part already. */
-static weft_status no_room_for_sizes(const char *function, struct weft_team *team)
+static weft_status no_memory_for_sizes(const char *function, struct weft_team *team)
 {
     weft_status status =
         base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory for %d sizes", function, team->n);
@@ -149,7 +149,7 @@ static weft_status collect_equal(struct weft_team *team, enum box_operation oper
 {
     size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *sizes = at + team->n;
     if (!at)
-        return no_room_for_sizes("weft_fcollect", team);
+        return no_memory_for_sizes("weft_fcollect", team);
     for (int i = 0; i < team->n; i++) {
         at[i] = (size_t)i * bytes;
         sizes[i] = bytes;
@@ -242,8 +242,8 @@ static weft_status collect_from_gpu(struct weft_team *team, struct symmetric_ran
 }
 
 /* Where each member's block lies, from the sizes that all have told. */
-static weft_status place_blocks(const char *name, const struct weft_team *team, const size_t *sizes,
-                                size_t *at, size_t *total)
+static weft_status compute_offsets(const char *name, const struct weft_team *team,
+                                   const size_t *sizes, size_t *at, size_t *total)
 {
     *total = 0;
     for (int i = 0; i < team->n; i++) {
@@ -294,13 +294,13 @@ WEFT_EXPORT weft_status weft_collect(weft_team *team, void *dst, const void *src
     struct coll_share mine = coll_gpu_share(team, dst, src, bytes), *shares;
     size_t *sizes = malloc(n * (2 * sizeof *sizes + sizeof *shares)), *at = sizes + n;
     if (!sizes)
-        return no_room_for_sizes(name, team);
+        return no_memory_for_sizes(name, team);
     shares = (struct coll_share *)(void *)(at + n);
     status = coll_exchange(team, BOX_OP_COLLECT, &mine, shares, sizeof mine);
     for (size_t i = 0; i < n && !status; i++)
         sizes[i] = (size_t)shares[i].bytes;
     if (!status)
-        status = place_blocks(name, team, sizes, at, &total);
+        status = compute_offsets(name, team, sizes, at, &total);
     if (!status)
         status = collect_blocks(name, team, dst, src, shares, sizes, at, total, phase);
     free(sizes);

@@ -15,8 +15,8 @@
 enum {
     TILE_BYTES = 16 * 1024,
     SMALL_STACK_BYTES = 64 * PACKET_BYTES,
-    FETCH_BYTES = 1 << 20,   /* private memory for what comes from members that are not mapped */
-    LEAST_FETCH = 16 * 1024, /* of one of them at a time */
+    FETCH_BYTES = 1 << 20, /* private memory for what comes from members that are not mapped */
+    LEAST_FETCH_BYTES = 16 * 1024, /* of one of them at a time */
 };
 
 static const size_t alignment_of[WEFT_TYPE_COUNT] = {
@@ -69,7 +69,7 @@ static weft_status reduce_tile(const struct reduction *reduction, size_t offset,
     return status;
 }
 
-static weft_status everyone(struct weft_team *team, uint64_t phase)
+static weft_status sync_all(struct weft_team *team, uint64_t phase)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < team->n && !status; i++)
@@ -99,13 +99,13 @@ struct fetched {
     const struct reduction *reduction;
     size_t begin, bytes; /* the part */
     size_t tile;
-    int far;    /* members that are not mapped */
-    char *room; /* the result, and two tiles of each of these by turns */
+    int unmapped; /* members that are not mapped */
+    char *buffer; /* the result, and two tiles of each of these by turns */
 };
 
-static char *far_room(const struct fetched *f, size_t tile, int which)
+static char *unmapped_tile(const struct fetched *f, size_t tile, int which)
 {
-    return f->room + (1 + (tile & 1) * (size_t)f->far + (size_t)which) * f->tile;
+    return f->buffer + (1 + (tile & 1) * (size_t)f->unmapped + (size_t)which) * f->tile;
 }
 
 static size_t tile_bytes(const struct fetched *f, size_t tile)
@@ -120,25 +120,25 @@ static struct symmetric_range tile_at(const struct fetched *f, struct symmetric_
     return (struct symmetric_range){of.segment, of.offset + f->begin + tile * f->tile};
 }
 
-static char *own_place(struct weft_team *team, struct symmetric_range range)
+static char *own_pointer(struct weft_team *team, struct symmetric_range range)
 {
     return team->job->segments[range.segment].base + range.offset;
 }
 
-static bool is_far(struct weft_team *team, int member)
+static bool is_unmapped(struct weft_team *team, int member)
 {
     return member != team->me && !team->mailbox_at[member];
 }
 
-static weft_status ask_for_tile(const struct fetched *f, size_t tile)
+static weft_status request_tile(const struct fetched *f, size_t tile)
 {
     struct weft_team *team = f->reduction->team;
-    char *from = own_place(team, tile_at(f, f->reduction->from, tile));
+    char *from = own_pointer(team, tile_at(f, f->reduction->from, tile));
     weft_status status = WEFT_OK;
     int which = 0;
     for (int i = 0; i < team->n && !status; i++)
-        if (is_far(team, i))
-            status = weft_get_nbi(team->job->system_ctx, far_room(f, tile, which++), from,
+        if (is_unmapped(team, i))
+            status = weft_get_nbi(team->job->system_ctx, unmapped_tile(f, tile, which++), from,
                                   tile_bytes(f, tile), team->pes[i]);
     return status;
 }
@@ -150,16 +150,16 @@ static void combine_tile(const struct fetched *f, size_t tile)
     size_t bytes = tile_bytes(f, tile);
     int which = 0;
     for (int i = 0; i < team->n; i++) {
-        const char *source = is_far(team, i) ? far_room(f, tile, which++)
-                             : i == team->me ? own_place(team, at)
-                                             : coll_address(team, i, at);
+        const char *source = is_unmapped(team, i) ? unmapped_tile(f, tile, which++)
+                             : i == team->me      ? own_pointer(team, at)
+                                                  : coll_address(team, i, at);
         if (i == 0)
-            memcpy(f->room, source, bytes);
+            memcpy(f->buffer, source, bytes);
         else
-            f->reduction->c->combine(f->room, source, bytes / f->reduction->c->element);
+            f->reduction->c->combine(f->buffer, source, bytes / f->reduction->c->element);
     }
-    reduce_end(f->reduction->c, f->room, bytes / f->reduction->c->element, team->n);
-    memcpy(own_place(team, tile_at(f, f->reduction->to, tile)), f->room, bytes);
+    reduce_end(f->reduction->c, f->buffer, bytes / f->reduction->c->element, team->n);
+    memcpy(own_pointer(team, tile_at(f, f->reduction->to, tile)), f->buffer, bytes);
 }
 
 /* The result of a part, in this PE's destination. */
@@ -170,23 +170,23 @@ static weft_status reduce_fetched(const struct reduction *reduction, size_t begi
     if (!bytes)
         return WEFT_OK;
     for (int i = 0; i < team->n; i++)
-        f.far += is_far(team, i);
-    f.tile = FETCH_BYTES / (2 * (size_t)f.far + 1) / 64 * 64;
-    f.tile = f.tile < LEAST_FETCH ? LEAST_FETCH : f.tile;
+        f.unmapped += is_unmapped(team, i);
+    f.tile = FETCH_BYTES / (2 * (size_t)f.unmapped + 1) / 64 * 64;
+    f.tile = f.tile < LEAST_FETCH_BYTES ? LEAST_FETCH_BYTES : f.tile;
     f.tile = f.tile > bytes ? (bytes + 63) / 64 * 64 : f.tile;
-    f.room = malloc((2 * (size_t)f.far + 1) * f.tile);
-    if (!f.room)
+    f.buffer = malloc((2 * (size_t)f.unmapped + 1) * f.tile);
+    if (!f.buffer)
         return job_fail_all(team->job, WEFT_ERR_NO_MEMORY, "no private memory to reduce");
-    weft_status status = ask_for_tile(&f, 0);
+    weft_status status = request_tile(&f, 0);
     for (size_t tile = 0; tile * f.tile < bytes && !status; tile++) {
         status = weft_quiet(team->job->system_ctx);
         if (!status && (tile + 1) * f.tile < bytes)
-            status = ask_for_tile(&f, tile + 1);
+            status = request_tile(&f, tile + 1);
         if (!status)
             combine_tile(&f, tile);
     }
     if (!status) /* else what was asked for may still come */
-        free(f.room);
+        free(f.buffer);
     return status;
 }
 
@@ -208,7 +208,7 @@ static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n
     if (!status)
         status = reduce_fetched(reduction, at[team->me], bytes[team->me]);
     if (!status)
-        status = coll_nodes_collect(team, BOX_OP_REDUCE, reduction->to, own_place(team, mine), at,
+        status = coll_nodes_collect(team, BOX_OP_REDUCE, reduction->to, own_pointer(team, mine), at,
                                     bytes, phase + 1);
     free(at);
     return status;
@@ -221,17 +221,18 @@ static weft_status reduce_large(const struct reduction *reduction, size_t n, uin
     size_t begin = chunk_begin(reduction, n, team->me),
            end = chunk_begin(reduction, n, team->me + 1);
     struct symmetric_range mine = {reduction->to.segment, reduction->to.offset + begin};
-    weft_status status = everyone(team, phase);
+    weft_status status = sync_all(team, phase);
     if (team->direct) {
         for (size_t at = begin; at < end && !status; at += TILE_BYTES)
             status = reduce_tile(reduction, at, end - at < TILE_BYTES ? end - at : TILE_BYTES);
-        return status ? status : everyone(team, phase + 1);
+        return status ? status : sync_all(team, phase + 1);
     }
     if (!status)
         status = reduce_fetched(reduction, begin, end - begin);
     for (int k = 1; k < team->n && begin < end && !status; k++)
-        status = coll_put(team, (team->me + k) % team->n, mine, own_place(team, mine), end - begin);
-    return status ? status : everyone(team, phase + 1);
+        status =
+            coll_put(team, (team->me + k) % team->n, mine, own_pointer(team, mine), end - begin);
+    return status ? status : sync_all(team, phase + 1);
 }
 
 static weft_status reduce_by(const char *name, struct weft_team *team, void *dst, const void *src,

@@ -19,7 +19,8 @@ static inline struct weft_dev_vec16 element(const char *at, size_t bytes)
 }
 
 /* Types of 16 and 8 bits are combined in binary32, as device code does it. */
-static void widen(float *acc, const char *in, size_t n, const struct combiner *c, bool begin)
+static void widen_and_combine(float *acc, const char *in, size_t n, const struct combiner *c,
+                              bool begin)
 {
     const struct weft_dev_how h = {c->type, c->op, 1, 1, 0, (double)c->factor};
     for (size_t i = 0; i < n; i++) {
@@ -28,8 +29,8 @@ static void widen(float *acc, const char *in, size_t n, const struct combiner *c
     }
 }
 
-static void round_all(char *result, const float *acc, size_t n, const struct combiner *c,
-                      int members)
+static void narrow_all(char *result, const float *acc, size_t n, const struct combiner *c,
+                       int members)
 {
     for (size_t i = 0; i < n; i++) {
         float x = c->op == WEFT_AVG ? weft_dev_mean_f32(acc[i], members) : acc[i];
@@ -39,14 +40,14 @@ static void round_all(char *result, const float *acc, size_t n, const struct com
 }
 
 /* Where a member's piece comes, where it is combined, and in the end the result. */
-struct rooms {
+struct buffers {
     char *in, *acc;
 };
 
 /* factors: of a weighted sum; else NULL. */
 static weft_status combine_pulled(struct weft_team *team, const char *src, size_t n,
                                   const struct combiner *combiner, const long double *factors,
-                                  struct rooms rooms, char **result)
+                                  struct buffers buffers, char **result)
 {
     weft_status status = WEFT_OK;
     struct combiner here = *combiner;
@@ -55,20 +56,20 @@ static weft_status combine_pulled(struct weft_team *team, const char *src, size_
     for (int i = 0; i < team->n && !status; i++) {
         if (factors)
             here.factor = factors[i];
-        char *to = i || wide ? rooms.in : rooms.acc;
+        char *to = i || wide ? buffers.in : buffers.acc;
         status = weft_get(team->job->system_ctx, to, src, n * c->element, team->pes[i]);
         if (!status && wide)
-            widen((float *)(void *)rooms.acc, rooms.in, n, c, i == 0);
+            widen_and_combine((float *)(void *)buffers.acc, buffers.in, n, c, i == 0);
         else if (!status)
             reduce_scale(c, to, n);
         if (!status && !wide && i)
-            c->combine(rooms.acc, rooms.in, n);
+            c->combine(buffers.acc, buffers.in, n);
     }
-    *result = wide ? rooms.in : rooms.acc;
+    *result = wide ? buffers.in : buffers.acc;
     if (wide && !status)
-        round_all(rooms.in, (const float *)(void *)rooms.acc, n, c, team->n);
+        narrow_all(buffers.in, (const float *)(void *)buffers.acc, n, c, team->n);
     else if (!status)
-        reduce_end(c, rooms.acc, n, team->n);
+        reduce_end(c, buffers.acc, n, team->n);
     return status;
 }
 
@@ -96,11 +97,11 @@ weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operatio
     size_t last = everywhere ? n * (me + 1) / members : n;
     if (root >= 0 && team->me != root)
         last = first;
-    struct rooms rooms;
-    rooms.in = malloc(5 * CHUNK_BYTES); /* binary32 takes up to four times the bytes */
-    rooms.acc = rooms.in + CHUNK_BYTES;
+    struct buffers buffers;
+    buffers.in = malloc(5 * CHUNK_BYTES); /* binary32 takes up to four times the bytes */
+    buffers.acc = buffers.in + CHUNK_BYTES;
     weft_status status =
-        rooms.in ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
+        buffers.in ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
     long double *factors = NULL;
     if (!status)
         status = exchange_factors(team, operation, c, &factors);
@@ -111,14 +112,14 @@ weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operatio
         size_t now = last - at < per_chunk ? last - at : per_chunk;
         char *result, *to = (char *)dst + at * c->element;
         status = combine_pulled(team, (const char *)src + (to_me + at) * c->element, now, c,
-                                factors, rooms, &result);
+                                factors, buffers, &result);
         for (size_t i = 0; i < (everywhere ? members : 1) && !status; i++)
             status = weft_put_nbi(ctx, to, result, now * c->element,
                                   team->pes[everywhere ? (me + i) % members : me]);
         status = status ? status : weft_quiet(ctx);
     }
     free(factors);
-    free(rooms.in);
+    free(buffers.in);
     return coll_finish_puts(team, operation, status);
 }
 

@@ -45,7 +45,7 @@ static weft_status check_device_range(struct gpu *gpu, uintptr_t address, size_t
                      bytes, address, size, (size_t)(size - (address - start)));
 }
 
-static weft_status prepare(struct gpu *gpu, struct gpu_registration *registration)
+static weft_status prepare_range(struct gpu *gpu, struct gpu_registration *registration)
 {
     void *address = (void *)registration->base;
     enum gpu_place place = gpu_place_of(gpu, address);
@@ -71,7 +71,7 @@ static const struct gpu_registration *overlapping(const struct gpu *gpu, uintptr
     return NULL;
 }
 
-static weft_status add(struct gpu *gpu, struct gpu_registration *registration)
+static weft_status add_registration(struct gpu *gpu, struct gpu_registration *registration)
 {
     pthread_mutex_lock(&gpu->registrations_lock);
     const struct gpu_registration *other =
@@ -91,7 +91,7 @@ static weft_status add(struct gpu *gpu, struct gpu_registration *registration)
     return status;
 }
 
-static void undo(struct gpu *gpu, struct gpu_registration *registration)
+static void remove_registration(struct gpu *gpu, struct gpu_registration *registration)
 {
     if (registration->pinned_here && gpu_enter(&gpu->device) == WEFT_OK) {
         gpu->cuda.MemHostUnregister((void *)registration->base);
@@ -115,13 +115,13 @@ WEFT_EXPORT weft_status weft_register(weft_job *job, void *address, size_t bytes
     registration->bytes = bytes;
     status = gpu_enter(&job->gpu->device);
     if (!status) {
-        status = prepare(job->gpu, registration);
+        status = prepare_range(job->gpu, registration);
         gpu_leave(&job->gpu->device);
     }
     if (!status)
-        status = add(job->gpu, registration);
+        status = add_registration(job->gpu, registration);
     if (status)
-        undo(job->gpu, registration);
+        remove_registration(job->gpu, registration);
     return status;
 }
 
@@ -144,7 +144,7 @@ WEFT_EXPORT weft_status weft_unregister(weft_job *job, void *address)
         return base_fail(WEFT_ERR_ADDRESS, "%s: nothing is registered at %p", name, address);
     if (found->device)
         gpu_map_own_forget(gpu->heap.map, (void *)found->base, found->bytes);
-    undo(gpu, found);
+    remove_registration(gpu, found);
     return WEFT_OK;
 }
 
@@ -172,7 +172,7 @@ WEFT_EXPORT weft_status weft_gpu_query(weft_job *job, weft_gpu_info *info)
     snprintf(filled.why, sizeof filled.why, "%s", gpu->device.why);
     snprintf(filled.kernels, sizeof filled.kernels, "%s", gpu->module.image);
     pthread_mutex_lock(&job->lock);
-    filled.heap_used = heap_get_stats(gpu->books).used;
+    filled.heap_used = heap_get_stats(gpu->allocator).used;
     pthread_mutex_unlock(&job->lock);
     *info = filled;
     return WEFT_OK;

@@ -48,7 +48,7 @@ bool stream_capturing(struct gpu *gpu, weft_stream stream)
 
 /* Whether the stream does it itself: else it is a call of the host. Without any path it says so at
  * once. */
-static bool by_stream(const struct weft_job *job, struct remote at)
+static bool stream_serves(const struct weft_job *job, struct remote at)
 {
     return stream_on_cuda(job) &&
            (at.peer->path == PATH_NONE || job_direct(job, (weft_kind)at.peer->kind, at.peer->pe));
@@ -81,7 +81,7 @@ WEFT_EXPORT weft_status weft_put_on_stream(weft_ctx *ctx, void *dst, const void 
     status = stream_check(name, ctx->job, stream);
     if (status)
         return status;
-    if (!by_stream(ctx->job, to))
+    if (!stream_serves(ctx->job, to))
         return stream_call_put(ctx, dst, src, bytes, pe, stream);
     access_count(BOX_OP_PUT, to.peer, bytes, to.offset);
     status = to.peer->ops->address(to, &address);
@@ -102,7 +102,7 @@ WEFT_EXPORT weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void 
     status = stream_check(name, ctx->job, stream);
     if (status)
         return status;
-    if (!by_stream(ctx->job, from))
+    if (!stream_serves(ctx->job, from))
         return stream_call_get(ctx, dst, src, bytes, pe, stream);
     access_count(BOX_OP_GET, from.peer, bytes, from.offset);
     status = from.peer->ops->address(from, &address);
@@ -112,7 +112,7 @@ WEFT_EXPORT weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void 
 /* ---------------------------------------------------------------------------------- signals */
 
 /* Whether one block may do the copy: it is small, and kernels can access both memories. */
-static bool by_block(struct gpu *gpu, struct remote to, const void *src, size_t bytes)
+static bool fits_block_copy(struct gpu *gpu, struct remote to, const void *src, size_t bytes)
 {
     return bytes <= GPU_BLOCK_COPY_LIMIT && to.segment == SEG_GPU &&
            gpu_place_of(gpu, src) != GPU_PLACE_PLAIN;
@@ -146,7 +146,7 @@ static void change_host_signal(void *argument)
 }
 
 /* Called by the driver, for a captured graph. */
-static void give_host_signal(void *argument)
+static void run_captured_signal(void *argument)
 {
     const struct host_signal *signal = argument;
     job_call_given(signal->job);
@@ -169,7 +169,7 @@ static weft_status keep_host_signal(struct weft_job *job, struct host_signal sig
     return WEFT_OK;
 }
 
-static void give_host_signal_once(void *argument)
+static void run_signal_once(void *argument)
 {
     const struct host_signal *signal = argument;
     job_call_make(signal->job, change_host_signal, argument);
@@ -192,7 +192,7 @@ static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char
     if (status)
         return status;
     CUresult result =
-        gpu->cuda.LaunchHostFunc(stream, captured ? give_host_signal : give_host_signal_once, call);
+        gpu->cuda.LaunchHostFunc(stream, captured ? run_captured_signal : run_signal_once, call);
     if (!result && !captured)
         job_call_given(job);
     else if (!captured)
@@ -233,7 +233,7 @@ static weft_status put_signal_cuda(struct weft_ctx *ctx, struct remote to, const
         status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    if (at.segment == SEG_GPU && by_block(gpu, to, src, bytes)) {
+    if (at.segment == SEG_GPU && fits_block_copy(gpu, to, src, bytes)) {
         status = block_copy(gpu, stream, dst, src, bytes, signal, value, (int)op);
     } else {
         status = gpu_copy_on(gpu, stream, dst, src, bytes);
@@ -265,7 +265,7 @@ WEFT_EXPORT weft_status weft_put_signal_on_stream(weft_ctx *ctx, void *dst, cons
     status = stream_check(name, ctx->job, stream);
     if (status)
         return status;
-    if (!by_stream(ctx->job, to) || !by_stream(ctx->job, at))
+    if (!stream_serves(ctx->job, to) || !stream_serves(ctx->job, at))
         return stream_call_put_signal(ctx, dst, src, bytes, signal, value, op, pe, stream);
     access_count(BOX_OP_SIGNAL, to.peer, bytes, to.offset);
     return put_signal_cuda(ctx, to, src, bytes, at, value, op, stream);
@@ -283,7 +283,7 @@ WEFT_EXPORT weft_status weft_signal_on_stream(weft_ctx *ctx, uint64_t *signal, u
         status = stream_check(name, ctx->job, stream);
     if (status)
         return status;
-    if (!by_stream(ctx->job, at))
+    if (!stream_serves(ctx->job, at))
         return stream_call_signal(ctx, signal, value, op, pe, stream);
     access_count(BOX_OP_SIGNAL, at.peer, sizeof *signal, at.offset);
     status = gpu_enter(&ctx->gpu->device);
@@ -381,8 +381,8 @@ static weft_status fill_barrier(const char *name, struct weft_team *team,
 
 /* The kernel's release stores tell of what the stream did before; a barrier besides completes what
  * the host did. */
-static weft_status meet_on_stream(const char *function, weft_team *team, weft_stream stream,
-                                  bool barrier)
+static weft_status enqueue_barrier(const char *function, weft_team *team, weft_stream stream,
+                                   bool barrier)
 {
     if (!team)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: team is null", function);
@@ -396,10 +396,10 @@ static weft_status meet_on_stream(const char *function, weft_team *team, weft_st
         return status;
     if (!stream_on_cuda(job) || !job_gpu_team_direct(team))
         return barrier ? stream_call_barrier(team, stream) : stream_call_sync(team, stream);
-    struct gpu_barrier meeting;
+    struct gpu_barrier members;
     struct gpu_reporting reporting = job->gpu->reporting;
     status =
-        fill_barrier(function, team, barrier ? WEFT_DEV_OP_BARRIER : WEFT_DEV_OP_SYNC, &meeting);
+        fill_barrier(function, team, barrier ? WEFT_DEV_OP_BARRIER : WEFT_DEV_OP_SYNC, &members);
     if (!status)
         status = device_watch_kernels(job);
     if (!status && barrier)
@@ -408,7 +408,7 @@ static weft_status meet_on_stream(const char *function, weft_team *team, weft_st
         status = gpu_enter(&job->gpu->device);
     if (status)
         return status;
-    void *arguments[] = {&meeting, &reporting};
+    void *arguments[] = {&members, &reporting};
     unsigned threads = team->n <= 32 ? 32 : GPU_BARRIER_MEMBERS;
     status = gpu_launch(&job->gpu->module, GPU_weft_kernel_barrier, 1, threads, stream, arguments);
     gpu_leave(&job->gpu->device);
@@ -417,10 +417,10 @@ static weft_status meet_on_stream(const char *function, weft_team *team, weft_st
 
 WEFT_EXPORT weft_status weft_barrier_on_stream(weft_team *team, weft_stream stream)
 {
-    return meet_on_stream("weft_barrier_on_stream", team, stream, true);
+    return enqueue_barrier("weft_barrier_on_stream", team, stream, true);
 }
 
 WEFT_EXPORT weft_status weft_sync_on_stream(weft_team *team, weft_stream stream)
 {
-    return meet_on_stream("weft_sync_on_stream", team, stream, false);
+    return enqueue_barrier("weft_sync_on_stream", team, stream, false);
 }

@@ -62,7 +62,7 @@ weft_status stream_host_call(struct weft_job *job, weft_stream stream, void (*ru
                              void *argument);
 
 /* The part of it on cuda, by a thread of ours. */
-weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
+weft_status stream_callback(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
                             void *argument);
 
 #endif

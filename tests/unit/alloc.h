@@ -175,9 +175,9 @@ static int set_up(void **state)
     memset(ops_heaps[OPS_PE], 0x5a, OPS_HEAP);
     ops.team.scratch = scratch;
     ops.job.heap = heap_create(OPS_HEAP);
-    ops.gpu.books = heap_create(OPS_GPU_BYTES);
+    ops.gpu.allocator = heap_create(OPS_GPU_BYTES);
     size_t system;
-    assert_int_equal(heap_alloc(ops.gpu.books, OPS_GPU_SYSTEM, 64, &system), WEFT_OK);
+    assert_int_equal(heap_alloc(ops.gpu.allocator, OPS_GPU_SYSTEM, 64, &system), WEFT_OK);
     assert_int_equal(system, 0);
     return 0;
 }
@@ -187,7 +187,7 @@ static int tear_down(void **state)
     (void)state;
     assert_true(none_is_held());
     heap_destroy(ops.job.heap);
-    heap_destroy(ops.gpu.books);
+    heap_destroy(ops.gpu.allocator);
     return 0;
 }
 

@@ -67,7 +67,7 @@ static weft_status exchange(struct gpu *gpu, struct pe *pe)
 {
     struct boot *boot = gpu->boot;
     size_t offset = 0;
-    weft_status status = heap_alloc(gpu->books, 4096, 64, &offset);
+    weft_status status = heap_alloc(gpu->allocator, 4096, 64, &offset);
     if (!status)
         status = gpu_heap_grow(&gpu->heap, 100 << 20);
     for (int slot = 0; !status && slot < boot->local_npes; slot++) {
