@@ -133,7 +133,7 @@ static weft_status join(struct weft_job *job, const struct meeting *m, weft_team
         if (m->common[word])
             return team_create(job, m->pes, m->n, word * 64 + __builtin_ctzll(m->common[word]),
                                team);
-    return base_fail(WEFT_ERR_NO_MEMORY, "all %d places for teams are taken; destroy some first",
+    return base_fail(WEFT_ERR_NO_MEMORY, "all %d team slots are in use; destroy a team first",
                      TEAM_SLOTS);
 }
 

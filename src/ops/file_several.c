@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several transfers of a file by one call, and transfers in the order of a stream. */
+/* Vectors of file transfers, and file transfers in stream order. */
 #include "ops/file.h"
 #include "ops/stream.h"
 
@@ -7,7 +7,7 @@
 
 /* ------------------------------------------------------------------------------------- vectors */
 
-/* The transfers of the parts that have bytes; *count of them. */
+/* Resolves the parts of more than 0 bytes into *count transfers. */
 static weft_status find_all(const char *function, weft_file *file, bool write,
                             const weft_file_part *parts, size_t n, struct file_transfer *list,
                             size_t *count)
@@ -88,7 +88,8 @@ struct stream_request {
     bool write;
 };
 
-/* By the thread that follows the stream, or the stream's own on simt. */
+/* Runs in the thread that serves the stream's host callbacks, or in the stream's own thread on
+ * simt. */
 static void run_requests(void *argument)
 {
     struct stream_request *stream_request = argument;

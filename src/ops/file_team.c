@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file spread over the members of a team, and gathered from them. Who has the file is told to
- * all; each block then has one mover, which everybody works out alike, and what came of it is told
- * to all. */
+/* Collective file transfers: one block for each member of a team. The members exchange which of
+ * them have the file open. From that all members compute the same assignment of each block to one
+ * member that transfers it; afterwards they exchange the results. */
 #include "ops/coll.h"
 #include "ops/file.h"
 
 #include <stdlib.h>
 
-/* What a member tells before, and after. */
+/* What a member reports before the transfer. */
 struct exchange_record {
     uint64_t bytes, offset;
-    int32_t has_file, refused; /* the file; a status that keeps this member from moving anything */
+    /* has_file: this member has the file open. refused: status that prevents this member from
+     * transfers */
+    int32_t has_file, refused;
 };
 
-/* Of the block of another member, told to that one. */
+/* Result of a block that was transferred for another member; sent to that member. */
 struct outcome {
     uint64_t done;
     int32_t status, error;
@@ -31,8 +33,8 @@ struct team_transfer {
     struct exchange_record *records; /* [team->n] */
 };
 
-/* The member that moves block i: its own one, else those that have the file in turn. -1: nobody has
- * it. */
+/* Returns the member that transfers block i: member i if it has the file, else the members with the
+ * file in turn. -1: no member has the file. */
 static int mover_of(const struct team_transfer *s, int i)
 {
     int with_file = 0, wanted = 0;
@@ -74,7 +76,7 @@ static weft_status compare_parts(const struct team_transfer *s)
                : WEFT_OK;
 }
 
-/* Moves the blocks that are this member's to move; outcomes[i] is for member i. */
+/* Transfers the blocks that are assigned to this member. outcomes[i] is the result for member i. */
 static weft_status move_mine(const struct team_transfer *s, struct outcome *outcomes)
 {
     int n = s->team->n;
@@ -111,13 +113,14 @@ static weft_status move_mine(const struct team_transfer *s, struct outcome *outc
     return status;
 }
 
-/* What came of each block is told to all, so that all return the same. */
+/* Exchanges the result of each block, so that all members return the same status. */
 static weft_status exchange_outcomes(const struct team_transfer *s, const struct outcome *outcomes,
                                      struct outcome *all, weft_file_result *result)
 {
     struct outcome mine;
     struct weft_team *team = s->team;
-    /* To each member what was done for it; then each tells of its own block. */
+    /* First each member receives the result of its own block, then all members exchange these
+     * results. */
     weft_status status = coll_exchange_each(team, BOX_OP_FILE_TEAM, outcomes, all, sizeof *all);
     if (status)
         return status;
@@ -132,7 +135,7 @@ static weft_status exchange_outcomes(const struct team_transfer *s, const struct
         if (all[i].status)
             status = base_fail(
                 (weft_status)all[i].status,
-                "%s: block %d, for PE %d, moved by PE %d: %s; its first %llu bytes are safe",
+                "%s: block %d for PE %d, transferred by PE %d: %s; its first %llu bytes are safe",
                 s->function, i, team->pes[i], team->pes[mover_of(s, i)],
                 all[i].error ? strerror(all[i].error)
                              : weft_status_text((weft_status)all[i].status),
@@ -146,7 +149,7 @@ static weft_status run_parts(struct team_transfer *s, weft_file_result *result)
     struct outcome *outcomes = calloc(2 * (size_t)(unsigned)team->n, sizeof *outcomes);
     s->records = calloc((unsigned)team->n, sizeof *s->records);
     weft_status own = outcomes && s->records ? WEFT_OK : WEFT_ERR_NO_MEMORY;
-    if (own) { /* the others wait for this one: the job cannot go on */
+    if (own) { /* the other members wait for this one, so the job must fail */
         free(outcomes);
         free(s->records);
         base_fail(own, "%s: no private memory for %d members", s->function, team->n);
@@ -161,7 +164,7 @@ static weft_status run_parts(struct team_transfer *s, weft_file_result *result)
     if (!status)
         status = compare_parts(s);
     if (!status) {
-        move_mine(s, outcomes); /* failures are in the outcomes */
+        move_mine(s, outcomes); /* failures are reported in outcomes */
         status = exchange_outcomes(s, outcomes, outcomes + team->n, result);
     }
     free(s->records);
@@ -183,7 +186,7 @@ static weft_status team_transfer(struct team_transfer s, weft_file_result *resul
             coll_find_range(s.function, s.write ? "src" : "dst", s.team, s.memory, s.bytes, &range);
     if (!status && s.bytes > (uint64_t)INT64_MAX / (uint64_t)s.team->n)
         status =
-            base_fail(WEFT_ERR_RANGE, "%s: %d blocks of %zu bytes are more than a file can have",
+            base_fail(WEFT_ERR_RANGE, "%s: %d blocks of %zu bytes exceed the largest file size",
                       s.function, s.team->n, s.bytes);
     return status ? status : run_parts(&s, result);
 }

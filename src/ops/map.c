@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What weft_map() gave; the job keeps the list under its lock. */
+/* A mapping returned by weft_map(). The job keeps them in a list under its lock. */
 struct mapping {
     struct mapping *next;
     char *at;
     size_t bytes;
-    struct gpu_map_user own; /* own.memory NULL: not the program's own */
+    struct gpu_map_user own; /* own.memory NULL: the mapping is not of the program's own memory */
 };
 
 static weft_status check_map_job(const char *function, const struct weft_job *job)
@@ -102,7 +102,7 @@ static weft_status map_registered(struct weft_job *job, void *address, int pe,
     if (pe != job->pe)
         return base_fail(
             WEFT_ERR_ADDRESS,
-            "weft_map: %p is registered memory of this PE, not symmetric: PE %d has no such",
+            "weft_map: %p is registered memory of this PE and not symmetric: PE %d has none there",
             address, pe);
     if (!found->device) {
         mapping->at = address;
@@ -115,7 +115,7 @@ static weft_status map_registered(struct weft_job *job, void *address, int pe,
     return status ? base_fail_context(status, "weft_map") : WEFT_OK;
 }
 
-/* With the GPU side, which it is part of. */
+/* Ends all mappings when the job's GPU side closes. */
 static void end_mappings(struct weft_job *job)
 {
     while (job->mappings) {
@@ -185,7 +185,8 @@ WEFT_EXPORT weft_status weft_unmap(weft_job *job, void *mapped)
         *at = found->next;
     pthread_mutex_unlock(&job->lock);
     if (!found)
-        return base_fail(WEFT_ERR_ADDRESS, "%s: weft_map() has not given %p", __func__, mapped);
+        return base_fail(WEFT_ERR_ADDRESS, "%s: %p was not returned by weft_map()", __func__,
+                         mapped);
     gpu_map_own_end(job->gpu ? job->gpu->heap.map : NULL, &found->own);
     free(found);
     return WEFT_OK;
@@ -201,7 +202,8 @@ WEFT_EXPORT weft_status weft_map_flush(weft_job *job, const void *mapped)
 
 /* -------------------------------------------------------------------------------------- copies */
 
-/* Memory of the program's own that it has mapped, by the address that the GPU knows; NULL: none. */
+/* Returns the CPU address of program memory that weft_map() has mapped, for its GPU address. NULL:
+ * not mapped. */
 static char *own_mapping(struct weft_job *job, const void *address, size_t bytes)
 {
     char *at = NULL;
@@ -217,14 +219,14 @@ static char *own_mapping(struct weft_job *job, const void *address, size_t bytes
     return at;
 }
 
-/* GPU memory, as a copy names it. */
+/* The GPU side of a copy. */
 struct device_place {
-    bool in_heap; /* in a window of the heap; else of the program's own */
+    bool in_heap; /* in a window of the GPU heap; else the program's own memory */
     int slot;
     size_t offset;
 };
 
-/* False: nothing was done, and a copy engine is to. */
+/* Stores through the CPU's mapping. False: nothing was stored, and a copy engine must copy. */
 static bool store_mapped(struct weft_job *job, const struct device_place *place, void *dst,
                          const void *src, size_t bytes)
 {
@@ -254,7 +256,7 @@ static bool cpu_is_faster(struct weft_job *job, bool in, const void *host, size_
            gpu_map_pays(map, host, bytes, in);
 }
 
-/* Where the GPU's side is; within the heaps of both kinds, only where there is memory. */
+/* Resolves the GPU side of a copy. Inside a symmetric heap the range must be backed by memory. */
 static weft_status find_device(const char *function, const struct weft_job *job,
                                const void *address, size_t bytes, struct device_place *place)
 {
@@ -279,7 +281,7 @@ static weft_status find_device(const char *function, const struct weft_job *job,
         offset < heap->backed ? heap->backed - offset : 0);
 }
 
-/* Off the way of copies that are plainly right. */
+/* Reports what is wrong with the arguments of a copy; copies of 0 bytes succeed. */
 static __attribute__((noinline, cold)) weft_status check_copy(const char *function,
                                                               struct weft_job *job, const void *dst,
                                                               const void *src, size_t bytes)
@@ -347,7 +349,7 @@ WEFT_EXPORT weft_status weft_copy_flush(weft_job *job, const void *dst)
             gpu_map_settle(job->gpu->heap.map, slot);
     } else if ((own = own_mapping(job, dst, 1))) {
         wc_settle(own);
-    } /* else a copy engine has done it, and it is complete */
+    } /* else a copy engine made the copy, which is already complete */
     return WEFT_OK;
 }
 

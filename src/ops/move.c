@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives that move data: broadcast, alltoall, alltoalls, fcollect, collect. Data is pushed
- * straight into the destinations, which the standard demands to be ready; small blocks of the
- * symmetric ones travel as packets, in the cache line that also tells of their arrival. */
+/* Collectives that move data: broadcast, alltoall, alltoalls, fcollect, collect. A member puts
+ * directly into the destinations, which OpenSHMEM requires to be ready. Small blocks of fcollect
+ * and alltoall travel as packets, in the same cache line as the number that reports their
+ * arrival. */
 #include "ops/coll.h"
 
 #include <stdlib.h>
 
 enum {
-    PULL_LEAST_BYTES = 32 * 1024, /* from here on receivers of a broadcast copy in parallel */
+    /* smallest broadcast, in bytes, that the receivers copy in parallel */
+    PULL_LEAST_BYTES = 32 * 1024,
     PACKET_STACK_PES = 64,
 };
 
@@ -42,7 +44,7 @@ static weft_status await_all(struct weft_team *team, uint64_t phase, enum box_op
     return status;
 }
 
-/* Large: the receivers copy from the root's source, all at the same time. With one receiver the
+/* Large broadcast: all receivers copy from the root's source in parallel. With one receiver, the
  * root pushes the first half meanwhile. Phases: source ready, first half pushed, source read. */
 static weft_status broadcast_pull(struct weft_team *team, void *dst, struct symmetric_range to,
                                   struct symmetric_range from, size_t bytes, int root,
@@ -87,7 +89,8 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
         return status;
     if (coll_on_gpu(team, dst, src))
         return coll_gpu_broadcast(team, dst, src, bytes, root);
-    /* The choice must come out alike at every member: it looks at nothing but common things. */
+    /* All members must make the same choice, so it depends only on what is the same at every
+     * member. */
     if (team->nodes) {
         status = coll_nodes_broadcast(team, to, src, bytes, root, phase);
     } else if (bytes >= PULL_LEAST_BYTES && team->direct && team->n > 1) {
@@ -112,8 +115,8 @@ WEFT_EXPORT weft_status weft_broadcast(weft_team *team, void *dst, const void *s
 
 /* --------------------------------------------------------------------- fcollect and alltoall */
 
-/* Every member puts one block to every member: block i of src goes to member i (alltoall), or the
- * same block to all (fcollect: src_step 0), to the place of the sender's rank. */
+/* Every member puts one block to every member, at the position of the sender's rank. alltoall:
+ * block i of src goes to member i. fcollect (src_step 0): the same block goes to all. */
 static weft_status push_blocks(struct weft_team *team, enum box_operation operation,
                                struct symmetric_range to, const char *src, size_t src_step,
                                size_t bytes, uint64_t phase)
@@ -134,7 +137,7 @@ static weft_status push_blocks(struct weft_team *team, enum box_operation operat
     return status || !nbi ? status : weft_quiet(team->job->system_ctx);
 }
 
-/* The others wait for this member's part already. */
+/* Fails the job, because the other members already wait for this member. */
 static weft_status no_memory_for_sizes(const char *function, struct weft_team *team)
 {
     weft_status status =
@@ -142,7 +145,7 @@ static weft_status no_memory_for_sizes(const char *function, struct weft_team *t
     return job_fail_all(team->job, status, base_last_error());
 }
 
-/* fcollect of a team with nodes. */
+/* fcollect in a team whose members share nodes. */
 static weft_status collect_equal(struct weft_team *team, enum box_operation operation,
                                  struct symmetric_range to, const void *src, size_t bytes,
                                  uint64_t phase)
@@ -159,7 +162,7 @@ static weft_status collect_equal(struct weft_team *team, enum box_operation oper
     return status;
 }
 
-/* src_bytes: from the first element of the source to its last. */
+/* src_bytes: from the first byte of the source to its last. */
 static weft_status alltoall_by_node(const char *name, struct weft_team *team,
                                     enum box_operation operation, const void *src, size_t src_bytes,
                                     struct coll_nodes_blocks what, uint64_t phase)
@@ -214,7 +217,7 @@ WEFT_EXPORT weft_status weft_fcollect(weft_team *team, void *dst, const void *sr
 
 /* ------------------------------------------------------------------------------------ collect */
 
-/* From GPU memory into host memory: through a copy in host memory. */
+/* Collect from GPU memory into host memory, through a temporary copy in host memory. */
 static weft_status collect_from_gpu(struct weft_team *team, struct symmetric_range to, void *dst,
                                     const void *src, const size_t *sizes, const size_t *at,
                                     uint64_t phase)
@@ -224,7 +227,7 @@ static weft_status collect_from_gpu(struct weft_team *team, struct symmetric_ran
     weft_status status =
         copy ? gpu_copy(team->job->gpu, 0, copy, src, bytes, GPU_DONE)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu bytes", bytes);
-    if (status) { /* the others wait for this member's part already */
+    if (status) { /* the other members already wait for this member */
         free(copy);
         return job_fail_all(team->job, status, base_last_error());
     }
@@ -241,7 +244,7 @@ static weft_status collect_from_gpu(struct weft_team *team, struct symmetric_ran
     return status ? status : await_all(team, phase, BOX_OP_COLLECT);
 }
 
-/* Where each member's block lies, from the sizes that all have told. */
+/* Computes the offset of each member's block from the exchanged sizes. */
 static weft_status compute_offsets(const char *name, const struct weft_team *team,
                                    const size_t *sizes, size_t *at, size_t *total)
 {
@@ -269,7 +272,8 @@ static weft_status collect_blocks(const char *name, struct weft_team *team, void
     if (coll_on_gpu(team, dst, dst))
         return coll_gpu_collect(team, dst, src, shares, before, total);
     if (coll_on_gpu(team, src,
-                    src)) /* sizes differ, so src may be null elsewhere: known here only */
+                    /* sizes differ, so src may be null at other members: only this member knows */
+                    src))
         return collect_from_gpu(team, to, dst, src, sizes, at, phase);
     if (team->nodes)
         return coll_nodes_collect(team, BOX_OP_COLLECT, to, src, at, sizes, phase);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be asked of paths. */
+/* weft_path_query(). */
 #include "ops/access.h"
 
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions. Small vectors: everyone sends everyone its vector as a packet and combines. Larger:
- * member i combines chunk i of all sources, tile by tile in its first-level cache, and stores the
- * result into all destinations; by node in coll_nodes_reduce.c, where the order of the team allows
- * it. Either way each element is combined once, in the order of the team, so all members get the
- * same bits. */
+/* Reductions. Small vectors: every member sends its vector to every other member as a packet and
+ * combines all. Larger vectors (two-shot): member i combines chunk i of all sources, tile by tile
+ * in its first-level cache, and stores the result into all destinations; coll_nodes_reduce.c does
+ * so by node where the order of the team permits. In both cases each element is combined once, in
+ * the order of the team, so all members get the same bits. */
 #include "ops/reduce.h"
 
 #include "ops/coll.h"
@@ -15,8 +15,9 @@
 enum {
     TILE_BYTES = 16 * 1024,
     SMALL_STACK_BYTES = 64 * PACKET_BYTES,
-    FETCH_BYTES = 1 << 20, /* private memory for what comes from members that are not mapped */
-    LEAST_FETCH_BYTES = 16 * 1024, /* of one of them at a time */
+    /* bytes of private memory for tiles of members whose memory is not mapped */
+    FETCH_BYTES = 1 << 20,
+    LEAST_FETCH_BYTES = 16 * 1024, /* smallest tile of one such member, in bytes */
 };
 
 static const size_t alignment_of[WEFT_TYPE_COUNT] = {
@@ -27,7 +28,7 @@ static const size_t alignment_of[WEFT_TYPE_COUNT] = {
 
 struct reduction {
     struct weft_team *team;
-    const struct combiner *c; /* no scaled sum */
+    const struct combiner *c; /* never a scaled sum */
     struct symmetric_range from, to;
 };
 
@@ -51,7 +52,7 @@ static weft_status reduce_small(const struct reduction *reduction, void *dst, co
     return WEFT_OK;
 }
 
-/* All members' memory is mapped here. */
+/* Combines one tile; the memory of all members is mapped here. */
 static weft_status reduce_tile(const struct reduction *reduction, size_t offset, size_t bytes)
 {
     _Alignas(64) char acc[TILE_BYTES];
@@ -81,8 +82,7 @@ static weft_status sync_all(struct weft_team *team, uint64_t phase)
     return status;
 }
 
-/* Byte where the part of the vector that a member works on begins; it ends where the next one's
- * does. */
+/* First byte of the chunk of a member; the chunk ends where the next member's begins. */
 static size_t chunk_begin(const struct reduction *reduction, size_t n, int member)
 {
     size_t per_line = 64 / reduction->c->element;
@@ -93,14 +93,14 @@ static size_t chunk_begin(const struct reduction *reduction, size_t n, int membe
 
 /* ------------------------------------------------------------------- where some are not mapped */
 
-/* A tile of a vector that comes from members whose memory is not mapped here, all at the same time,
- * while the tile before it is combined. */
+/* State of a reduction with members whose memory is not mapped here: the tiles of all these members
+ * are fetched at the same time, while the previous tile is combined. */
 struct fetched {
     const struct reduction *reduction;
-    size_t begin, bytes; /* the part */
+    size_t begin, bytes; /* this member's chunk */
     size_t tile;
-    int unmapped; /* members that are not mapped */
-    char *buffer; /* the result, and two tiles of each of these by turns */
+    int unmapped; /* number of members whose memory is not mapped */
+    char *buffer; /* the result, and for each unmapped member two tiles, used in turn */
 };
 
 static char *unmapped_tile(const struct fetched *f, size_t tile, int which)
@@ -162,7 +162,7 @@ static void combine_tile(const struct fetched *f, size_t tile)
     memcpy(own_pointer(team, tile_at(f, f->reduction->to, tile)), f->buffer, bytes);
 }
 
-/* The result of a part, in this PE's destination. */
+/* Combines this member's chunk into its own destination. */
 static weft_status reduce_fetched(const struct reduction *reduction, size_t begin, size_t bytes)
 {
     struct weft_team *team = reduction->team;
@@ -185,13 +185,13 @@ static weft_status reduce_fetched(const struct reduction *reduction, size_t begi
         if (!status)
             combine_tile(&f, tile);
     }
-    if (!status) /* else what was asked for may still come */
+    if (!status) /* after a failure a requested tile may still arrive */
         free(f.buffer);
     return status;
 }
 
-/* A team with nodes whose members the order of the elements goes to and fro between: each member
- * works on its part, whose result then goes once to each node. */
+/* A team whose members share nodes but are not in node order: each member combines its chunk, then
+ * sends the result once to each node. */
 static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n, uint64_t phase)
 {
     struct weft_team *team = reduction->team;
@@ -214,7 +214,8 @@ static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n
     return status;
 }
 
-/* Phases: all sources are ready; all chunks are in all destinations (and all sources are read). */
+/* Phases: all sources are ready; all chunks are in all destinations and all sources have been
+ * read. */
 static weft_status reduce_large(const struct reduction *reduction, size_t n, uint64_t phase)
 {
     struct weft_team *team = reduction->team;
@@ -255,8 +256,8 @@ static weft_status reduce_by(const char *name, struct weft_team *team, void *dst
                              : (size_t)((const char *)dst - (const char *)src);
     if (unlikely(team->job->checking) && apart && apart < bytes)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "%s: dst %p and src %p overlap by %zu of %zu bytes; they may be the same "
-                         "or lie apart",
+                         "%s: dst %p and src %p overlap by %zu of %zu bytes; they must be equal "
+                         "or disjoint",
                          name, dst, src, bytes - apart, bytes);
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE && coll_on_gpu(team, dst, src))

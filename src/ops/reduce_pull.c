@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions over any memory and any path: each member gets what it combines from all, piece by
- * piece, and puts the result into all destinations, or its own. For what the quicker ways
- * (reduce.c, the kernels of coll_kernel.c) do not serve: GPU memory that members do not reach,
- * types of 16 and 8 bits and scaled sums in host memory, and reducescatter. */
+/* Reductions over any memory and any path: each member gets the elements that it combines from all
+ * members, chunk by chunk, and puts the result into all destinations or its own. For cases that the
+ * faster algorithms (reduce.c, the kernels of coll_kernel.c) cannot serve: GPU memory that members
+ * cannot access, types of 16 and 8 bits and scaled sums in host memory, and reducescatter. */
 #include "ops/coll_kernel.h"
 
 #include <weft/device/arithmetic.h>
@@ -18,7 +18,7 @@ static inline struct weft_dev_vec16 element(const char *at, size_t bytes)
     return v;
 }
 
-/* Types of 16 and 8 bits are combined in binary32, as device code does it. */
+/* Converts elements of 16 or 8 bits to binary32 and combines them there, as device code does. */
 static void widen_and_combine(float *acc, const char *in, size_t n, const struct combiner *c,
                               bool begin)
 {
@@ -39,12 +39,12 @@ static void narrow_all(char *result, const float *acc, size_t n, const struct co
     }
 }
 
-/* Where a member's piece comes, where it is combined, and in the end the result. */
+/* in: receives a member's chunk, and holds the narrowed result at the end. acc: partial result. */
 struct buffers {
     char *in, *acc;
 };
 
-/* factors: of a weighted sum; else NULL. */
+/* factors: of a weighted sum, one for each member; else NULL. */
 static weft_status combine_pulled(struct weft_team *team, const char *src, size_t n,
                                   const struct combiner *combiner, const long double *factors,
                                   struct buffers buffers, char **result)
@@ -73,7 +73,8 @@ static weft_status combine_pulled(struct weft_team *team, const char *src, size_
     return status;
 }
 
-/* Everyone's, by member; NULL where all have one. */
+/* Exchanges the factors of a weighted sum. *factors: one for each member, or NULL for other
+ * reductions. */
 static weft_status exchange_factors(struct weft_team *team, enum box_operation operation,
                                     const struct combiner *c, long double **factors)
 {
@@ -98,14 +99,15 @@ weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operatio
     if (root >= 0 && team->me != root)
         last = first;
     struct buffers buffers;
-    buffers.in = malloc(5 * CHUNK_BYTES); /* binary32 takes up to four times the bytes */
+    buffers.in = malloc(5 * CHUNK_BYTES); /* binary32 takes up to four times as many bytes */
     buffers.acc = buffers.in + CHUNK_BYTES;
     weft_status status =
         buffers.in ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
     long double *factors = NULL;
     if (!status)
         status = exchange_factors(team, operation, c, &factors);
-    /* Sources are ready. Each element is read by one member only, and before it is overwritten. */
+    /* After the sync all sources are ready. Each element is read by one member only, and before it
+     * is overwritten. */
     if (!status)
         status = coll_sync(team, operation);
     for (size_t at = first; at < last && !status; at += per_chunk) {
@@ -161,8 +163,8 @@ static weft_status reducescatter(const char *name, struct weft_team *team, void 
     const char *d = dst, *s = src;
     if (d != s + (size_t)team->me * bytes && d < s + all && s < d + bytes)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "%s: dst %p (%zu bytes) and src %p (%zu bytes) overlap; dst may be this "
-                         "member's block of src, or lie apart",
+                         "%s: dst %p (%zu bytes) and src %p (%zu bytes) overlap; dst must be this "
+                         "member's block of src, or disjoint",
                          name, dst, bytes, src, all);
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE)
@@ -217,7 +219,7 @@ static weft_status reduce_to(const char *name, struct weft_team *team, void *dst
     const char *d = dst, *s = src;
     if (!status && d != s && d < s + bytes && s < d + bytes)
         status = base_fail(WEFT_ERR_ARGUMENT,
-                           "%s: dst %p and src %p overlap; they may be the same or lie apart", name,
+                           "%s: dst %p and src %p overlap; they must be equal or disjoint", name,
                            dst, src);
     if (status)
         return status;

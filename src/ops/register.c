@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's own memory as a local side of operations, and what can be asked of the GPU side. */
+/* Registration of program memory for the local side of operations, and queries of the GPU side. */
 #include "gpu/gpu.h"
 #include "gpu/map.h"
 #include "job/job.h"
@@ -22,8 +22,8 @@ static weft_status check_registration(const char *function, struct weft_job *job
     return WEFT_OK;
 }
 
-/* The range must not run past the end of its allocation: a kernel or copy that does would fail
- * later, far from the mistake. */
+/* Checks that the range ends inside its allocation: a kernel or copy past the end would fail later,
+ * far from the mistake. */
 static weft_status check_device_range(struct gpu *gpu, uintptr_t address, size_t bytes)
 {
     CUdeviceptr start = 0;
@@ -36,7 +36,8 @@ static weft_status check_device_range(struct gpu *gpu, uintptr_t address, size_t
         return cuda_fail(&gpu->cuda, result, "cuPointerGetAttribute of %#zx", address);
     if (bytes <= size - (address - start))
         return WEFT_OK;
-    /* cuMemCreate'd memory may be mapped in several pieces side by side: the last byte decides. */
+    /* Memory of cuMemCreate() may be mapped as several allocations side by side, so the last byte
+     * decides. */
     if (gpu_place_of(gpu, (void *)(address + bytes - 1)) == GPU_PLACE_DEVICE)
         return WEFT_OK;
     return base_fail(WEFT_ERR_ADDRESS,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's own GPU memory as symmetric memory: the PEs compare what they bring before anything
- * is mapped, because a place that differed at one of them would be wrong data for ever. */
+/* Registration of program GPU memory as symmetric memory. The PEs compare their arguments before
+ * anything is mapped: a different offset at one of them would silently corrupt data. */
 #include "boot/agree.h"
 #include "gpu/adopt.h"
 #include "ops/coll.h"
@@ -9,14 +9,15 @@
 
 #include <stdio.h>
 
-/* What one PE brings; alike at every PE, or nothing happens. */
+/* Exchange record: the memory that one PE registers. If the records differ, nothing is
+ * registered. */
 struct registration_record {
     int64_t status;
     uint64_t operation, bytes, allocation, lead;
 };
 
 _Static_assert(sizeof(struct registration_record) <= PACKET_BYTES,
-               "what a PE brings is one packet");
+               "a registration record fits one packet");
 
 static weft_status compare_with_pes(const char *function, const struct weft_job *job,
                                     const struct registration_record *mine)
@@ -29,13 +30,13 @@ static weft_status compare_with_pes(const char *function, const struct weft_job 
                              box_operation_name((uint32_t)b->operation));
         if (b->status)
             return base_fail((weft_status)b->status,
-                             "%s: refused, because PE %d failed: %s; that PE says more", function,
-                             pe, weft_status_text((weft_status)b->status));
+                             "%s: PE %d failed: %s; its own message says why", function, pe,
+                             weft_status_text((weft_status)b->status));
         if (b->bytes != mine->bytes || b->allocation != mine->allocation || b->lead != mine->lead)
             return base_fail(
                 WEFT_ERR_MISMATCH,
-                "%s: PE %d brings %llu bytes at byte %llu of an allocation of %llu, PE "
-                "%d %llu bytes at byte %llu of %llu; it must be the same everywhere",
+                "%s: PE %d registers %llu bytes at byte %llu of an allocation of %llu, PE "
+                "%d %llu bytes at byte %llu of %llu; it must be the same at every PE",
                 function, job->pe, (unsigned long long)mine->bytes, (unsigned long long)mine->lead,
                 (unsigned long long)mine->allocation, pe, (unsigned long long)b->bytes,
                 (unsigned long long)b->lead, (unsigned long long)b->allocation);
@@ -43,7 +44,7 @@ static weft_status compare_with_pes(const char *function, const struct weft_job 
     return WEFT_OK;
 }
 
-/* All PEs have arrived, and their arguments agree. */
+/* Waits for all PEs and compares their records. */
 static weft_status compare_registrations(const char *function, struct weft_job *job,
                                          weft_status status, struct registration_record mine)
 {

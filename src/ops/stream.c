@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in stream order on cuda. Copies are done by the copy engine; a small put with signal
- * by one block, which then stores the signal; waits and barriers by kernels of bounded duration.
- * On simt, and where this GPU has no address of the memory, the host's own functions are called in
- * stream order (stream_call.c). */
+/* Operations in stream order on cuda. The copy engine copies; one block of a kernel performs a
+ * small put with signal and then stores the signal; kernels of bounded duration perform waits and
+ * barriers. On simt, and where this GPU has no address for the memory, host callbacks call the host
+ * functions in stream order (stream_call.c). */
 #include "ops/stream.h"
 
 #include "base/config.h"
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { SIMT_TARGET_CHOICE = 2 }; /* of WEFT_TARGET */
+enum { SIMT_TARGET_CHOICE = 2 }; /* index of simt in WEFT_TARGET */
 
 bool stream_on_cuda(const struct weft_job *job)
 {
@@ -19,7 +19,8 @@ bool stream_on_cuda(const struct weft_job *job)
 
 weft_status stream_check(const char *function, const struct weft_job *job, weft_stream stream)
 {
-    enum { LEGACY = 1, PER_THREAD }; /* with NULL the handles of the default streams, of any GPU */
+    /* besides NULL, the handles of CUDA's default streams, which belong to any GPU */
+    enum { LEGACY = 1, PER_THREAD };
     if (!stream_on_cuda(job) || (uintptr_t)stream <= PER_THREAD)
         return WEFT_OK;
     const struct gpu_device *own = &job->gpu->device;
@@ -28,15 +29,16 @@ weft_status stream_check(const char *function, const struct weft_job *job, weft_
     CUdevice device;
     if (!cuda->StreamGetCtx || cuda->StreamGetCtx(stream, &context) || context == own->context ||
         cuda->CtxPushCurrent(context))
-        return WEFT_OK; /* what else is wrong with it the driver says */
+        return WEFT_OK; /* the driver reports any other error of the stream */
     CUresult result = cuda->CtxGetDevice(&device);
     cuda->CtxPopCurrent(&pushed);
     if (result || device == own->device)
         return WEFT_OK;
-    return base_fail(WEFT_ERR_ARGUMENT,
-                     "%s: the stream is of GPU %d, this PE's is GPU %d (%s): make it there, behind "
-                     "cudaSetDevice(%d)",
-                     function, (int)device, (int)own->device, own->name, (int)own->device);
+    return base_fail(
+        WEFT_ERR_ARGUMENT,
+        "%s: the stream belongs to GPU %d, but this PE uses GPU %d (%s); create it after "
+        "cudaSetDevice(%d)",
+        function, (int)device, (int)own->device, own->name, (int)own->device);
 }
 
 bool stream_capturing(struct gpu *gpu, weft_stream stream)
@@ -46,8 +48,8 @@ bool stream_capturing(struct gpu *gpu, weft_stream stream)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Whether the stream does it itself: else it is a call of the host. Without any path it says so at
- * once. */
+/* Whether the stream can perform the operation itself; else a host callback does. Where no path
+ * exists the stream is chosen too, so that the error is returned immediately. */
 static bool stream_serves(const struct weft_job *job, struct remote at)
 {
     return stream_on_cuda(job) &&
@@ -111,7 +113,8 @@ WEFT_EXPORT weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void 
 
 /* ---------------------------------------------------------------------------------- signals */
 
-/* Whether one block may do the copy: it is small, and kernels can access both memories. */
+/* Whether one block of a kernel may copy: the copy is small, and kernels can access both
+ * memories. */
 static bool fits_block_copy(struct gpu *gpu, struct remote to, const void *src, size_t bytes)
 {
     return bytes <= GPU_BLOCK_COPY_LIMIT && to.segment == SEG_GPU &&
@@ -127,9 +130,10 @@ static weft_status block_copy(struct gpu *gpu, weft_stream stream, const void *d
     return gpu_launch(&gpu->module, GPU_weft_kernel_copy, 1, threads, stream, arguments);
 }
 
-/* A signal in host memory is changed by the CPU: its atomics, and its order with other CPUs. */
+/* A signal in host memory. The CPU changes it, because its atomics and their order with other CPUs
+ * are required. */
 struct host_signal {
-    void *next; /* of those kept for captured graphs */
+    void *next; /* next signal kept for captured graphs */
     struct weft_job *job;
     uint64_t *at;
     uint64_t value;
@@ -145,7 +149,7 @@ static void change_host_signal(void *argument)
         __atomic_fetch_add(signal->at, signal->value, __ATOMIC_RELEASE);
 }
 
-/* Called by the driver, for a captured graph. */
+/* The driver calls this at each replay of a captured graph. */
 static void run_captured_signal(void *argument)
 {
     const struct host_signal *signal = argument;
@@ -153,8 +157,8 @@ static void run_captured_signal(void *argument)
     job_call_make(signal->job, change_host_signal, argument);
 }
 
-/* A captured graph may call it any number of times, also when the job has been left: so it lives as
- * long as the job's handle. */
+/* Allocates a signal that lives as long as the job's handle: a captured graph may use it any number
+ * of times, also after the job has been left. */
 static weft_status keep_host_signal(struct weft_job *job, struct host_signal signal,
                                     struct host_signal **kept)
 {
@@ -201,7 +205,7 @@ static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char
                   : WEFT_OK;
 }
 
-/* Changes a signal behind what the stream did before. */
+/* Changes a signal after all earlier work of the stream. */
 static weft_status signal_on(struct weft_job *job, weft_stream stream, struct remote at,
                              uint64_t value, weft_signal_op op)
 {
@@ -212,7 +216,7 @@ static weft_status signal_on(struct weft_job *job, weft_stream stream, struct re
         return status;
     if (at.segment != SEG_GPU)
         return host_signal_on(job, stream, address, value, op);
-    /* The driver's own store has a barrier in front of it. In a graph a kernel is the safe form. */
+    /* The driver's stream write has a barrier before it. In a graph only a kernel is safe. */
     if (op == WEFT_SIGNAL_SET && gpu->cuda.StreamWriteValue64 && !stream_capturing(gpu, stream) &&
         gpu->cuda.StreamWriteValue64(stream, (uintptr_t)address, value,
                                      CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
@@ -334,8 +338,8 @@ WEFT_EXPORT weft_status weft_signal_wait_on_stream(weft_ctx *ctx, const uint64_t
     return status;
 }
 
-/* Copies on the stream are complete when the stream has passed them; what the host began on the
- * library's own streams is waited for here. */
+/* Copies on the stream are complete when the stream has passed them. This call itself waits for
+ * operations that the host started on the library's internal streams. */
 WEFT_EXPORT weft_status weft_quiet_on_stream(weft_ctx *ctx, weft_stream stream)
 {
     if (!ctx)
@@ -369,7 +373,7 @@ static weft_status fill_barrier(const char *name, struct weft_team *team,
         if (!area)
             return base_fail(
                 WEFT_ERR_NO_PATH,
-                "%s: kernels of PE %d do not reach the GPU memory of PE %d by load and "
+                "%s: kernels of PE %d cannot access the GPU memory of PE %d by load and "
                 "store (%s)",
                 name, team->job->pe, team->pes[i],
                 team->job->paths.choices[WEFT_GPU][team->pes[i]].reason);
@@ -379,8 +383,8 @@ static weft_status fill_barrier(const char *name, struct weft_team *team,
     return WEFT_OK;
 }
 
-/* The kernel's release stores tell of what the stream did before; a barrier besides completes what
- * the host did. */
+/* The kernel's release stores cover the stream's earlier work. A barrier also completes operations
+ * of the host. */
 static weft_status enqueue_barrier(const char *function, weft_team *team, weft_stream stream,
                                    bool barrier)
 {

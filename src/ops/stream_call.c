@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in stream order as calls of the host: each is kept as a record, and a thread makes the
- * call from it when its turn comes. On simt that is the stream's own thread, on cuda one that
- * follows the stream (stream_far.c). */
+/* Operations in stream order as host callbacks: each is stored as a record, and a thread makes the
+ * call when the stream reaches it. On simt that is the stream's own thread, on cuda a thread that
+ * serves the stream (stream_far.c). */
 #include "ops/stream.h"
 
 #include <weft/device/arithmetic.h>
@@ -25,8 +25,8 @@ struct call {
     struct stream_collective collective;
 };
 
-/* What has been put is complete when the stream goes on: nothing that waits on a stream lets out
- * what a path holds back. */
+/* Completes the put before the stream continues: later work of the stream may depend on it, and no
+ * other call would complete operations that a path delays. */
 static weft_status quiet_after(const struct call *call, weft_status status)
 {
     return status ? status : weft_quiet(call->ctx);
@@ -130,7 +130,7 @@ struct simt_call {
     void *argument;
 };
 
-/* By the stream's own thread, perhaps when the job has been left. */
+/* Runs in the stream's own thread, possibly after the job has been left. */
 static void make_simt_call(void *argument)
 {
     struct simt_call *call = argument;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the host in the order of a CUDA stream, for memory that no address of this GPU reaches.
- * A thread of ours, one for each stream, makes them. When the stream comes to a call it writes a
- * word that the thread polls, and waits for another that the thread writes. In a captured graph,
- * and where the driver has no such write, a function that the driver calls tells the thread: it may
- * not use the driver itself, and takes tens of microseconds. */
+/* Host callbacks in the order of a CUDA stream, for memory that this GPU has no address for. A
+ * thread of the library, one for each stream, runs them. When the stream reaches a callback, it
+ * writes a word that the thread polls, then waits for a word that the thread writes. In a captured
+ * graph, and where the driver has no such stream write, a function called by the driver
+ * (cuLaunchHostFunc) wakes the thread: this function may not call the driver and takes tens of
+ * microseconds. */
 #include "ops/stream.h"
 
 #include "base/thread.h"
@@ -15,40 +16,41 @@
 #include <time.h>
 
 enum {
-    PAIRS = 256, /* of words in each page of pinned memory */
+    PAIRS = 256, /* pairs in each page of pinned memory */
     SPINS = 2000,
     NAP_NS = 20 * 1000,
     PASS_LIMIT_NS =
-        1000 * 1000 * 1000 /* a stream is given so long to pass its last call, at the end */
+        1000 * 1000 * 1000 /* at the end, how long a stream may take to pass its last callback */
 };
 
 struct pair {
-    _Atomic uint64_t go;   /* the stream has come to the call */
-    _Atomic uint64_t done; /* the call has been made */
-    _Atomic uint64_t wait; /* STANDS, or whatever the stream writes when it has passed its wait for
-                            * that: its last access here */
+    _Atomic uint64_t go;   /* 1: the stream has reached the callback */
+    _Atomic uint64_t done; /* 1: the callback has run */
+    /* WAITING until the stream has passed its wait for `done`; then the stream writes another
+     * value, its last access to the pair */
+    _Atomic uint64_t wait;
 };
 
 static const uint64_t WAITING = 2;
 
 struct host_callback {
-    struct host_callback *next; /* in the list of its stream */
-    struct host_callback *kept; /* the next of those that stay */
+    struct host_callback *next; /* next in the list of its stream */
+    struct host_callback *kept; /* next callback of a captured graph */
     struct callbacks *callbacks;
     struct callback_stream *stream;
     void (*run)(void *argument);
-    void *argument; /* freed with the call */
+    void *argument; /* freed with the callback */
     struct pair *pair;
-    CUdeviceptr gpu_address; /* where the GPU sees the pair */
-    bool captured; /* a graph may come to it any number of times, also when the job has been left */
-    /* Of a captured call, under the stream's lock. Executables of one graph that run side by side
-     * come to it before it has been made for the first: it is made once for each, and all of them
-     * wait until it has been made as often as it was asked for. */
+    CUdeviceptr gpu_address; /* GPU address of the pair */
+    bool captured; /* a graph may reach it any number of times, also after the job has been left */
+    /* For a captured callback, under the stream's lock. Executables of one graph that run
+     * concurrently may reach the callback before it has run for the first of them. It runs once for
+     * each arrival, and all executables wait until it has run as often as it was reached. */
     uint64_t arrivals, runs;
 };
 
-/* The thread that makes the calls of one stream: in their order, and whatever those of others wait
- * for. */
+/* The thread that runs the callbacks of one stream, in their order. It does not wait for callbacks
+ * of other streams. */
 struct callback_stream {
     struct callback_stream *next;
     struct callbacks *callbacks;
@@ -56,31 +58,33 @@ struct callback_stream {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t given;
-    /* Those given and not made, in the order in which they were given; but what a graph has come to
-     * may stand behind what the stream comes to later. */
+    /* Enqueued callbacks that have not run, in the order of enqueueing. A callback that a graph
+     * reached may be in the list after ones that the stream reaches later. */
     struct host_callback *first, **last;
-    struct host_callback *last_run; /* the stream may still be waiting for it */
+    /* last callback that ran; the stream may still be waiting for it */
+    struct host_callback *last_run;
     bool stop;
 };
 
 struct page {
     struct page *next;
-    struct pair *pairs; /* pinned; where the GPU sees them: */
+    struct pair *pairs; /* pinned memory; its GPU address is the next field */
     CUdeviceptr gpu_address;
-    unsigned turn; /* pairs are used in turn, so that one is seldom used again soon */
+    unsigned turn; /* next pair to use: pairs are used in turn, so that none is reused soon */
     bool used[PAIRS];
 };
 
 struct callbacks {
     struct weft_job *job;
     struct gpu *gpu;
-    pthread_mutex_t lock; /* of the lists and pages */
+    pthread_mutex_t lock; /* protects the lists and pages */
     struct callback_stream *streams;
     struct host_callback *kept;
     struct page *pages;
     uint64_t
-        pending_functions; /* calls that are not captured of which a function has still to tell */
-    bool ended;            /* the job is being left: what a stream comes to is passed over */
+        /* callbacks that are not captured and whose cuLaunchHostFunc function has not run yet */
+        pending_functions;
+    bool ended; /* the job is being left: callbacks that a stream reaches are skipped */
 };
 
 /* ------------------------------------------------------------------------------------- words */
@@ -109,7 +113,7 @@ static weft_status add_page(struct callbacks *callbacks)
     return WEFT_OK;
 }
 
-/* Under far->lock. */
+/* The caller holds callbacks->lock. */
 static bool acquire_pair(struct callbacks *callbacks, struct host_callback *call)
 {
     for (struct page *page = callbacks->pages; page; page = page->next)
@@ -141,7 +145,7 @@ static void free_call(struct callbacks *callbacks, struct host_callback *call)
 
 /* ---------------------------------------------------------------------- the thread of a stream */
 
-/* Under the stream's lock. */
+/* The caller holds the stream's lock. */
 static void append_locked(struct host_callback *call)
 {
     struct callback_stream *stream = call->stream;
@@ -158,19 +162,19 @@ static void append(struct host_callback *call)
     pthread_mutex_unlock(&call->stream->lock);
 }
 
-/* A graph has come to the call. */
+/* A graph has reached the callback. */
 static void graph_arrived(struct host_callback *call)
 {
     pthread_mutex_lock(&call->stream->lock);
     atomic_store_explicit(&call->pair->done, 0, memory_order_relaxed);
-    if (call->arrivals++ == call->runs) { /* else it is in the list, or being made */
+    if (call->arrivals++ == call->runs) { /* else it is in the list already, or is running */
         atomic_store_explicit(&call->pair->go, 1, memory_order_release);
         append_locked(call);
     }
     pthread_mutex_unlock(&call->stream->lock);
 }
 
-/* The call has been made once more. */
+/* The callback has run once more. */
 static void callback_ran(struct host_callback *call)
 {
     pthread_mutex_lock(&call->stream->lock);
@@ -184,12 +188,13 @@ static void callback_ran(struct host_callback *call)
     pthread_mutex_unlock(&call->stream->lock);
 }
 
-/* Under the stream's lock: the call that the stream has come to, taken out of the list. */
+/* Removes the first callback that the stream has reached from the list. The caller holds the
+ * stream's lock. */
 static struct host_callback *pop_arrived(struct callback_stream *stream)
 {
     for (struct host_callback **at = &stream->first; *at; at = &(*at)->next) {
         struct host_callback *call = *at;
-        /* Acquire: pairs with the stream's write, behind all that it did before. */
+        /* Acquire: pairs with the stream's write, which follows all its earlier work. */
         if (!atomic_load_explicit(&call->pair->go, memory_order_acquire))
             continue;
         *at = call->next;
@@ -200,8 +205,9 @@ static struct host_callback *pop_arrived(struct callback_stream *stream)
     return NULL;
 }
 
-/* NULL: the end. What the stream has come to is looked at first, even when the job ends, so that no
- * stream waits in vain; it is passed over then. */
+/* Returns the next callback to run; NULL: the thread shall end. Callbacks that the stream has
+ * reached come first even when the job ends, so that no stream waits forever; job_call_make() skips
+ * them then. */
 static struct host_callback *next_call(struct callback_stream *stream)
 {
     struct host_callback *call;
@@ -227,7 +233,7 @@ static void *make_calls(void *argument)
 {
     struct callback_stream *stream = argument;
     for (struct host_callback *call; (call = next_call(stream)) != NULL;) {
-        /* The stream has passed its wait for the call before. */
+        /* The stream has passed its wait for the previous callback. */
         if (stream->last_run)
             free_call(stream->callbacks, stream->last_run);
         stream->last_run = call->captured ? NULL : call;
@@ -264,8 +270,8 @@ static weft_status start_stream(struct callbacks *callbacks, weft_stream key,
     return WEFT_OK;
 }
 
-/* Under far->lock. A stream that has been destroyed leaves its thread to the next of that
- * handle. */
+/* Finds or starts the thread of a stream. The caller holds callbacks->lock. The thread of a
+ * destroyed stream serves the next stream with the same handle. */
 static weft_status find_stream(struct callbacks *callbacks, weft_stream key,
                                struct callback_stream **stream)
 {
@@ -275,7 +281,8 @@ static weft_status find_stream(struct callbacks *callbacks, weft_stream key,
     return start_stream(callbacks, key, stream);
 }
 
-/* Called by the driver. The stream of a job that has been left goes on. */
+/* The driver calls this when the stream reaches the callback. After the job has been left the
+ * stream continues without it. */
 static void stream_arrived(void *argument)
 {
     struct host_callback *call = argument;
@@ -302,11 +309,11 @@ static void stream_arrived(void *argument)
 
 /* -------------------------------------------------------------------------------- the calls */
 
-/* What was made last: the stream may still stand at its wait. */
+/* Waits until the stream has passed its wait for this callback. False: PASS_LIMIT_NS elapsed. */
 static bool has_passed(const struct host_callback *call)
 {
     for (uint64_t waited = 0; waited < PASS_LIMIT_NS; waited += NAP_NS) {
-        /* The stream's last write there depends on what it has read. */
+        /* Relaxed: the stream's last write to the pair depends on its read of `done`. */
         if (atomic_load_explicit(&call->pair->wait, memory_order_relaxed) != WAITING)
             return true;
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
@@ -314,8 +321,8 @@ static bool has_passed(const struct host_callback *call)
     return false;
 }
 
-/* True: the stream has not passed all that it was given, and will write and read their pairs when
- * it does. */
+/* Ends the thread of a stream. True: the stream has not passed all its callbacks, and will still
+ * access their pairs. */
 static bool stop_stream(struct callback_stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
@@ -339,8 +346,8 @@ static bool stop_stream(struct callback_stream *stream)
     return left;
 }
 
-/* Of the job, while all of it is there: no call is made any more. What a stream or a graph may
- * still come to stays, with the job's handle. */
+/* Ends all callbacks while the job still exists: none runs any more. Memory that a stream or graph
+ * may still access stays with the job's handle. */
 static void end_callbacks(struct weft_job *job)
 {
     struct callbacks *callbacks = job->host_callbacks;
@@ -398,7 +405,7 @@ static weft_status wait_on(struct gpu *gpu, weft_stream stream, CUdeviceptr pair
     return gpu_launch(&gpu->module, GPU_weft_kernel_wait, 1, 1, stream, arguments);
 }
 
-/* By a function that the driver calls. */
+/* Enqueues a function that the driver calls when the stream reaches the callback. */
 static CUresult notify_by_function(struct callbacks *callbacks, weft_stream stream,
                                    struct host_callback *call)
 {
@@ -415,7 +422,8 @@ static CUresult notify_by_function(struct callbacks *callbacks, weft_stream stre
     return result;
 }
 
-/* *begun: the stream has a part of it, and the call may already have been made, and freed. */
+/* Enqueues the callback on the stream. *begun: the stream has a part of it, and the callback may
+ * already have run and been freed. */
 static weft_status enqueue_callback(struct callbacks *callbacks, weft_stream stream,
                                     struct host_callback *call, bool *begun)
 {
@@ -436,7 +444,7 @@ static weft_status enqueue_callback(struct callbacks *callbacks, weft_stream str
                   : wait_on(gpu, stream, gpu_address);
 }
 
-/* Under far->lock. */
+/* The caller holds callbacks->lock. */
 static weft_status prepare_stream(struct callbacks *callbacks, weft_stream stream,
                                   struct host_callback *call)
 {

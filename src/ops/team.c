@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls on teams. A team's members agree on a slot: the number of a synchronisation area that
- * is free at all of them. Each PE keeps a bitmap of its free slots in the system segment; a split
- * reads the bitmaps of the whole parent, so every member (and every non-member, which needs no slot
- * but takes part in the collective) comes to the same lowest free slot. */
+/* The functions on teams. All members of a team use the same slot: the number of a synchronisation
+ * area that is free at all of them. Each PE keeps a bitmap of its free slots in the system segment.
+ * A split reads the bitmaps of the whole parent, so every member finds the same lowest free slot.
+ * PEs of the parent that are not in the new team need no slot, but take part in the collective. */
 #include "job/device_state.h"
 #include "ops/coll.h"
 
@@ -47,8 +47,8 @@ WEFT_EXPORT int weft_team_translate(const weft_team *from, int pe, const weft_te
     return -1;
 }
 
-/* The lowest slot that is free at every member of `parent`. Collective; the barriers around the
- * reading keep the bitmaps still. */
+/* Finds the lowest slot that is free at every member of `parent`. Collective; the syncs before and
+ * after the reading keep the bitmaps unchanged. */
 static weft_status choose_slot(struct weft_team *parent, int *slot)
 {
     struct weft_job *job = parent->job;
@@ -72,7 +72,7 @@ static weft_status choose_slot(struct weft_team *parent, int *slot)
             return WEFT_OK;
         }
     }
-    return base_fail(WEFT_ERR_NO_MEMORY, "all %d places for teams are taken; destroy some first",
+    return base_fail(WEFT_ERR_NO_MEMORY, "all %d team slots are in use; destroy a team first",
                      TEAM_SLOTS);
 }
 
@@ -84,10 +84,10 @@ static weft_status split_team(struct weft_team *parent, const int *pes, int n, b
     weft_status status = choose_slot(parent, &slot);
     if (status)
         return status;
-    /* The bit may change only when everyone has read the bitmaps: agree_on_slot() saw to that. */
+    /* The bit may change only after every PE has read the bitmaps, which choose_slot() ensures. */
     if (member)
         status = team_create(parent->job, pes, n, slot, team);
-    /* No member may use the area before all members have taken it. */
+    /* No member may use the area before all members have claimed it. */
     weft_status synced = coll_sync(parent, BOX_OP_TEAM_SPLIT);
     return status ? status : synced;
 }
@@ -100,8 +100,8 @@ static weft_status check_parent(const char *function, struct weft_team *parent, 
     return is_usable(parent) ? WEFT_OK : job_finalized(function);
 }
 
-/* Checking mode: what the members of the parent ask for is the same. Before the arguments are
- * looked at, since one PE may be refused while the others wait for it. */
+/* Checking mode: compares the arguments of all members of the parent. This happens before the
+ * arguments are checked, because one PE may be refused while the others wait for it. */
 static weft_status compare_splits(const char *function, struct weft_team *parent, int start,
                                   int stride, int n)
 {
@@ -217,8 +217,7 @@ WEFT_EXPORT weft_status weft_team_destroy(weft_team *team)
         status = coll_sync(team, BOX_OP_TEAM_DESTROY);
     if (status)
         return status;
-    /* Everything addressed to this PE in the team has arrived: the area can be cleaned and
-     * reused. */
+    /* All data for this PE in the team has arrived, so the area can be cleared and reused. */
     memset(team->mailboxes, 0, (size_t)team->n * sizeof *team->mailboxes);
     device_team_gone(team->job, team);
     job_gpu_team_gone(team->job, team);

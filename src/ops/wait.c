@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for, and testing, own symmetric variables: one, all, any, some of several, against one
- * value or a vector of them. A test is a wait that looks once. */
+/* Waits and tests on own symmetric variables: one, all, any or some of several, against one value
+ * or a vector of values. A test is a wait that checks once. */
 #include "base/compare.h"
 #include "job/waiter.h"
 #include "ops/access.h"
 
-/* What the forms have in common. */
+/* The arguments that all forms share. */
 struct wait_query {
     const char *function;
     weft_ctx *ctx;
@@ -13,16 +13,16 @@ struct wait_query {
     weft_cmp cmp;
     const char *ivars;
     size_t n;
-    const int *status;  /* NULL: all take part */
-    uint64_t value;     /* flipped, when values is NULL */
-    const char *values; /* vector forms */
+    const int *status;  /* NULL: all variables are included */
+    uint64_t value;     /* used when values is NULL; XORed with flip */
+    const char *values; /* vector forms only */
     size_t width;
     uint64_t flip;
     enum segment_id segment;
     size_t offset;
 };
 
-/* The check of a context, for calls with n = 0: no variable's address brings them to access.h. */
+/* Checks the context of a call with n = 0, which has no address for access.h to check. */
 static weft_status check_wait_ctx(const struct wait_query *query)
 {
     if (!query->ctx)
@@ -37,7 +37,7 @@ static weft_status check_variables(struct wait_query *query)
     query->width = compare_width(query->type);
     if (!query->width)
         return base_fail(WEFT_ERR_TYPE,
-                         "%s: type %d; integers of 16, 32 and 64 bits can be waited for",
+                         "%s: type %d is not supported; wait for integers of 16, 32 or 64 bits",
                          query->function, (int)query->type);
     if ((unsigned)query->cmp >= WEFT_CMP_COUNT)
         return base_fail(WEFT_ERR_OP, "%s: comparison %d is not a weft_cmp", query->function,
@@ -62,8 +62,7 @@ static inline bool is_included(const struct wait_query *query, size_t i)
     return !query->status || !query->status[i];
 }
 
-/* A variable in GPU memory is read by the GPU where the CPU cannot. When that fails the job has
- * failed. */
+/* Reads a variable in GPU memory, by the GPU where the CPU cannot. A failed read fails the job. */
 static __attribute__((noinline, cold)) uint64_t load_device(const struct wait_query *query,
                                                             size_t i)
 {
@@ -77,7 +76,7 @@ static __attribute__((noinline, cold)) uint64_t load_device(const struct wait_qu
     return compare_load(query->type, &bits);
 }
 
-/* The status of a look: a value that could not be read counts for nothing. */
+/* Status of a check: a value that could not be read counts for nothing. */
 static weft_status query_status(const struct wait_query *query)
 {
     return unlikely(query->segment == SEG_GPU) ? job_check_failed(query->ctx->job) : WEFT_OK;
@@ -150,14 +149,15 @@ static weft_status wait_all(struct wait_query *query)
     return status;
 }
 
-/* Where the next search starts: so that one busy variable does not starve the others. */
+/* Where the next search starts, so that one busy variable does not starve the others. */
 static _Thread_local size_t next_start;
 
-/* What a search over several variables has seen of those that take part. */
+/* What a search over several variables has found. */
 struct found {
-    size_t first;        /* the first of them; WEFT_NONE: none takes part, waiting is of no use */
-    uint64_t first_bits; /* its value */
-    uint64_t sum;        /* a hash of their indices and values: changes when a value does */
+    /* first included variable; WEFT_NONE: none is included, so waiting is pointless */
+    size_t first;
+    uint64_t first_bits; /* value of `first` */
+    uint64_t sum;        /* hash of the indices and values: changes when a value does */
 };
 
 static inline bool check_variable(struct found *found, const struct wait_query *query, size_t i)
@@ -171,7 +171,7 @@ static inline bool check_variable(struct found *found, const struct wait_query *
     return compare_holds(bits, query->cmp, expected_bits(query, i));
 }
 
-/* Index of one whose comparison holds, or WEFT_NONE. */
+/* Returns the index of a variable whose comparison holds, or WEFT_NONE. */
 static size_t find_any(const struct wait_query *query, struct found *found)
 {
     *found = (struct found){.first = WEFT_NONE};
@@ -200,12 +200,12 @@ static weft_status step_wait(struct waiter *waiter, const struct wait_query *que
                              const struct found *found)
 {
     waiter->others = found->sum;
-    if (unlikely(query->segment == SEG_GPU)) /* looking took long enough already */
+    if (unlikely(query->segment == SEG_GPU)) /* reading GPU memory took long enough already */
         return waiter_slow(waiter, found->first_bits ^ query->flip);
     return waiter_step(waiter, found->first_bits ^ query->flip);
 }
 
-/* Searches once, or until something is found. */
+/* Searches once, or, with wait, until a variable is found. */
 static weft_status search_any(struct wait_query *query, bool wait, size_t *index)
 {
     weft_status status = check_variables(query);
@@ -276,7 +276,7 @@ static weft_status test_all(struct wait_query *query, int *result)
     return query_status(query);
 }
 
-/* A vector form needs its vector: NULL would mean the other form. */
+/* A vector form needs its vector: NULL would select the scalar form. */
 static weft_status check_values(const char *function, const void *values, size_t n)
 {
     return values || !n ? WEFT_OK : base_fail(WEFT_ERR_ARGUMENT, "%s: values is null", function);
