@@ -115,7 +115,7 @@ weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned optio
         ctx->seg[s].base = (uintptr_t)job->segments[s].base;
         ctx->seg[s].size = job->segments[s].size;
     }
-    pthread_mutex_lock(&job->contexts_stay);
+    pthread_mutex_lock(&job->contexts_lock);
     pthread_mutex_lock(&job->lock);
     ctx->slot = choose_slot(job);
     weft_status status = ctx_fill(ctx);
@@ -124,7 +124,7 @@ weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned optio
         job->contexts = ctx;
     }
     pthread_mutex_unlock(&job->lock);
-    pthread_mutex_unlock(&job->contexts_stay);
+    pthread_mutex_unlock(&job->contexts_lock);
     if (status) {
         ctx_free(ctx);
         return status;

@@ -11,7 +11,7 @@ struct device_proxy;
 /* Which ring carries what device code has for each PE of the job, peers[npes].ring. Toward the PEs
  * of a node they take turns, and so they do toward those PEs of all nodes that have this one's
  * place there. */
-weft_status device_proxy_spread(const struct weft_job *job, struct weft_dev_peer *peers);
+weft_status device_proxy_assign_rings(const struct weft_job *job, struct weft_dev_peer *peers);
 
 /* Makes the rings, WEFT_PROXY_THREADS of them, in memory of the view, which frees it, and starts
  * the threads. *ring is what device code knows of them. */
@@ -23,7 +23,7 @@ void device_proxy_close(struct device_proxy *proxy);
 
 /* What kernels gave that have ended is complete at every PE. WEFT_ERR_TIMEOUT after
  * WEFT_WAIT_LIMIT. */
-weft_status device_proxy_settle(struct device_proxy *proxy);
+weft_status device_proxy_quiet(struct device_proxy *proxy);
 
 /* Notes what happens to ticket t in times[t % n], n a power of two, until it is called with NULL.
  * The ring is empty. */

@@ -39,8 +39,8 @@ static bool cpus_at_device(const struct weft_job *job, cpu_set_t *cpus)
     return false;
 }
 
-void device_proxy_choose(const cpu_set_t *allowed, const cpu_set_t *nic, const cpu_set_t *gpu,
-                         cpu_set_t *cpus)
+void device_proxy_choose_cpus(const cpu_set_t *allowed, const cpu_set_t *nic, const cpu_set_t *gpu,
+                              cpu_set_t *cpus)
 {
     const cpu_set_t *near[] = {nic, gpu};
     for (int i = 0; i < 2; i++) {
@@ -58,10 +58,10 @@ static void cpus_near(const struct weft_job *job, cpu_set_t *cpus)
 {
     cpu_set_t allowed = *cpus, nic, gpu;
     bool has_nic = cpus_at_device(job, &nic), has_gpu = cpus_at_gpu(job, &gpu);
-    device_proxy_choose(&allowed, has_nic ? &nic : NULL, has_gpu ? &gpu : NULL, cpus);
+    device_proxy_choose_cpus(&allowed, has_nic ? &nic : NULL, has_gpu ? &gpu : NULL, cpus);
 }
 
-bool device_proxy_shares(const struct weft_job *job, int threads)
+bool device_proxy_shares_cpus(const struct weft_job *job, int threads)
 {
     cpu_set_t own;
     const char *wanted = config_string(CONFIG_PROXY_CPUS);

@@ -12,8 +12,8 @@
  * The NIC goes before the GPU: where they are at different sockets, each request crosses between
  * them with its doorbell, work request and completion when the thread is at the GPU, with its
  * descriptor and a count when it is at the NIC. */
-void device_proxy_choose(const cpu_set_t *allowed, const cpu_set_t *nic, const cpu_set_t *gpu,
-                         cpu_set_t *cpus);
+void device_proxy_choose_cpus(const cpu_set_t *allowed, const cpu_set_t *nic, const cpu_set_t *gpu,
+                              cpu_set_t *cpus);
 
 /* Places the proxy's thread, as WEFT_PROXY_CPUS says. WEFT_ERR_CONFIG: it may use none of the CPUs
  * that are named there. */
@@ -21,6 +21,6 @@ weft_status device_proxy_place(const struct weft_job *job, pthread_t thread);
 
 /* Whether other threads of the job need the CPUs that so many threads of the proxy will have: they
  * then give them away between looks. */
-bool device_proxy_shares(const struct weft_job *job, int threads);
+bool device_proxy_shares_cpus(const struct weft_job *job, int threads);
 
 #endif

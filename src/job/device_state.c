@@ -33,14 +33,15 @@ _Atomic int device_units_pending;
 static const struct weft_dev no_state; /* version 0: device code refuses to work */
 
 /* Once, by one PE: the program's files are the same everywhere. */
-static void tell_of_slower_way(const struct weft_job *job, const struct weft_device_unit *unit)
+static void warn_missing_gda(const struct weft_job *job, const struct weft_device_unit *unit)
 {
-    static bool told;
+    static bool warned;
     bool lacks = !(unit->carriers >> WEFT_DEV_CARRIER_GDA & 1);
-    if (told || job->pe || !unit->cuda || !(job->device->dev.carried >> WEFT_DEV_CARRIER_GDA & 1) ||
-        unit->size < sizeof *unit || !lacks)
+    if (warned || job->pe || !unit->cuda ||
+        !(job->device->dev.carried >> WEFT_DEV_CARRIER_GDA & 1) || unit->size < sizeof *unit ||
+        !lacks)
         return;
-    told = true;
+    warned = true;
     log_warn(
         "path gda: a file with kernels was compiled without -DWEFT_DEVICE_GDA: a thread of the "
         "host gives its requests to the adapter");
@@ -53,7 +54,7 @@ static weft_status upload(struct weft_device_unit *unit)
     int ordinal = job ? job->device->view->ordinal : -1;
     unit->pending = 0;
     if (job)
-        tell_of_slower_way(job, unit);
+        warn_missing_gda(job, unit);
     int error = unit->upload(state, ordinal);
     if (!error)
         return WEFT_OK;
@@ -230,7 +231,7 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
     void *table = NULL;
     weft_status status = fill_carriers(job, view, dev);
     if (!status)
-        status = device_proxy_spread(job, peers);
+        status = device_proxy_assign_rings(job, peers);
     if (!status)
         status = view->table_make(view, bytes, &table);
     if (!status)
@@ -374,7 +375,7 @@ weft_status device_before_launch(void)
     return status;
 }
 
-static weft_status fill(struct weft_job *job, struct device_state *state)
+static weft_status fill_state(struct weft_job *job, struct device_state *state)
 {
     struct device_view *view = state->view;
     struct weft_dev *dev = &state->dev;
@@ -422,7 +423,7 @@ static void free_state(struct weft_job *job)
     free(state);
 }
 
-weft_status device_settle(struct weft_job *job)
+weft_status device_quiet(struct weft_job *job)
 {
     struct device_state *state = job->device;
     weft_status status = WEFT_OK;
@@ -430,7 +431,7 @@ weft_status device_settle(struct weft_job *job)
         if (carries(job, state->view, &state->dev, (enum path_id)path))
             status = path_ops_of((enum path_id)path)->settle_device(job->paths.common[path]);
     }
-    return state && state->proxy && !status ? device_proxy_settle(state->proxy) : status;
+    return state && state->proxy && !status ? device_proxy_quiet(state->proxy) : status;
 }
 
 weft_status device_trace_proxy(struct weft_job *job, struct proxy_times *times, uint64_t n)
@@ -470,7 +471,7 @@ static weft_status check_target(void)
         "CMake package), or set WEFT_TARGET=simt if it launches no kernel");
 }
 
-static weft_status start(struct weft_job *job)
+static weft_status start_device(struct weft_job *job)
 {
     struct device_state *state = calloc(1, sizeof *state);
     if (!state)
@@ -483,7 +484,7 @@ static weft_status start(struct weft_job *job)
         return status;
     }
     job->device = state;
-    status = fill(job, state);
+    status = fill_state(job, state);
     if (!status)
         status = device_watch_start(job, &state->watch);
     if (status)
@@ -503,7 +504,7 @@ weft_status device_start(struct weft_job *job)
     if (!status && !job->device)
         status = check_target();
     if (!status && !job->device)
-        status = start(job);
+        status = start_device(job);
     if (status)
         return status;
     pthread_mutex_lock(&units_lock);

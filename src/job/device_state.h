@@ -93,7 +93,7 @@ void device_team_gone(struct weft_job *job, const struct weft_team *team);
 
 /* What device code gave to the host to carry is complete at every PE. WEFT_OK when there is no
  * device state. */
-weft_status device_settle(struct weft_job *job);
+weft_status device_quiet(struct weft_job *job);
 
 struct proxy_times;
 

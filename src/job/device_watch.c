@@ -23,7 +23,7 @@ struct device_watch {
 };
 
 /* True: it is time to stop. Lock held. */
-static bool rest(struct device_watch *watch)
+static bool wait_interval(struct device_watch *watch)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -41,7 +41,7 @@ static void *watch_faults(void *argument)
     struct device_watch *watch = argument;
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&watch->lock);
-    while (!status && !rest(watch)) {
+    while (!status && !wait_interval(watch)) {
         pthread_mutex_unlock(&watch->lock);
         status = life_check(watch->job); /* once the job has failed there is nothing more to find */
         pthread_mutex_lock(&watch->lock);

@@ -18,7 +18,7 @@ static struct watched {
 } * watched;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void disown(struct weft_job *job)
+static void empty_job(struct weft_job *job)
 {
     atomic_store(&job->state, JOB_FINALIZED);
     for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next) {
@@ -36,7 +36,7 @@ static void disown(struct weft_job *job)
 static void in_child(void)
 {
     for (struct weft_job *job = watched->first; job; job = job->next_running) {
-        disown(job);
+        empty_job(job);
         watched->in_child = true;
     }
     watched->first = NULL;

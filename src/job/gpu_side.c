@@ -39,7 +39,7 @@ static weft_status prove_unmapped(struct weft_job *job)
     return status || !wanted ? status : job_prove_paths(job, WEFT_GPU);
 }
 
-static void note_proofs(struct weft_job *job)
+static void record_proofs(struct weft_job *job)
 {
     struct path_choice *choices = job->paths.choices[WEFT_GPU];
     for (int pe = 0; pe < job->npes; pe++) {
@@ -123,7 +123,7 @@ static weft_status choose_and_fill(struct weft_job *job)
         status = job_gpu_memory(job);
     if (status)
         return status;
-    note_proofs(job);
+    record_proofs(job);
     pthread_mutex_lock(&job->lock);
     for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
         status = ctx_fill(ctx);

@@ -27,7 +27,7 @@
 enum { SPIN_SPARE_CPUS = 2000, SPIN_SHARED_CPUS = 2, SPIN_BETWEEN_LOOKS = 8, PROVE_OFF_CHOICE = 2 };
 
 /* What the PEs tell each other first. */
-struct hello {
+struct init_record {
     char version[16];
     uint64_t heap_bytes, data_bytes;
     uint64_t cpus[CPUS_FOLDED_WORDS]; /* those this PE may run on */
@@ -37,21 +37,22 @@ struct hello {
     uint32_t paths; /* job_paths_wanted() */
 };
 
-static void fill_hello(struct weft_job *job, const weft_init_attr *attr, struct hello *hello)
+static void fill_init_record(struct weft_job *job, const weft_init_attr *attr,
+                             struct init_record *init_record)
 {
-    *hello = (struct hello){.pid = (int32_t)getpid(),
-                            .device = device_wanted(),
-                            .prove = config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE,
-                            .paths = job_paths_wanted(job)};
-    snprintf(hello->version, sizeof hello->version, "%s", WEFT_VERSION_STRING);
-    hello->heap_bytes = attr->heap_bytes ? attr->heap_bytes : config_size(CONFIG_HEAP_SIZE);
-    hello->data_bytes =
+    *init_record = (struct init_record){.pid = (int32_t)getpid(),
+                                        .device = device_wanted(),
+                                        .prove = config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE,
+                                        .paths = job_paths_wanted(job)};
+    snprintf(init_record->version, sizeof init_record->version, "%s", WEFT_VERSION_STRING);
+    init_record->heap_bytes = attr->heap_bytes ? attr->heap_bytes : config_size(CONFIG_HEAP_SIZE);
+    init_record->data_bytes =
         attr->flags & WEFT_INIT_GLOBAL_DATA && !job->threads_are_pes ? global_data_size() : 0;
-    cpus_allowed(hello->cpus);
+    cpus_allowed(init_record->cpus);
 }
 
 /* All PEs of a node have as many CPUs as the union of their masks: each may be bound to its own. */
-static int node_cpus(const struct weft_job *job, const struct hello *all, int node, int *pes)
+static int node_cpus(const struct weft_job *job, const struct init_record *all, int node, int *pes)
 {
     uint64_t any[CPUS_FOLDED_WORDS] = {0};
     int cpus = 0;
@@ -68,13 +69,13 @@ static int node_cpus(const struct weft_job *job, const struct hello *all, int no
     return cpus ? cpus : 1;
 }
 
-static bool node_crowded(const struct weft_job *job, const struct hello *all, int node)
+static bool node_crowded(const struct weft_job *job, const struct init_record *all, int node)
 {
     int pes, cpus = node_cpus(job, all, node, &pes);
     return pes > cpus;
 }
 
-static bool crowded(const struct weft_job *job, const struct hello *all)
+static bool crowded(const struct weft_job *job, const struct init_record *all)
 {
     int known = -1; /* nodes are numbered in the order of their first PE */
     for (int pe = 0; pe < job->npes; pe++) {
@@ -86,7 +87,7 @@ static bool crowded(const struct weft_job *job, const struct hello *all)
     return false;
 }
 
-static weft_status compare_hellos(const struct weft_job *job, const struct hello *all)
+static weft_status compare_records(const struct weft_job *job, const struct init_record *all)
 {
     for (int pe = 1; pe < job->npes; pe++) {
         if (strncmp(all[pe].version, all[0].version, sizeof all[0].version) != 0)
@@ -119,7 +120,7 @@ size_t choices_offset(int npes)
     return (prove_lines_offset(npes) + (size_t)npes * sizeof(struct prove_line) + 63) & ~(size_t)63;
 }
 
-static weft_status make_segments(struct weft_job *job, const struct hello *mine)
+static weft_status make_segments(struct weft_job *job, const struct init_record *mine)
 {
     size_t system_bytes = choices_offset(job->npes) + box_choices_bytes(job->npes);
     weft_status status =
@@ -154,7 +155,7 @@ static void program_name(char *name, size_t bytes)
         memmove(name, slash + 1, strlen(slash));
 }
 
-static void start_box(struct weft_job *job, const struct hello *mine)
+static void start_box(struct weft_job *job, const struct init_record *mine)
 {
     struct box *box = (struct box *)job->segments[SEG_SYSTEM].base;
     box->version = BOX_VERSION;
@@ -237,7 +238,7 @@ void job_set_spin(struct weft_job *job, bool threads)
         looks && configured < 0 && job->spin > SPIN_BETWEEN_LOOKS ? SPIN_BETWEEN_LOOKS : job->spin;
 }
 
-static void look_at_cpus(struct weft_job *job, const struct hello *all)
+static void count_cpus(struct weft_job *job, const struct init_record *all)
 {
     int pes;
     job->node_cpus = job->paths.cpus = node_cpus(job, all, job->boot->node_of[job->pe], &pes);
@@ -246,7 +247,7 @@ static void look_at_cpus(struct weft_job *job, const struct hello *all)
 }
 
 /* PEs that do not reach each other are told as soon as those that do not find each other. */
-static weft_status prove_at_first(struct weft_job *job)
+static weft_status prove_initial(struct weft_job *job)
 {
     uint64_t limit = job->wait_limit_ns, boot = config_duration_ns(CONFIG_BOOT_LIMIT);
     if (boot && (!limit || boot < limit)) {
@@ -259,18 +260,18 @@ static weft_status prove_at_first(struct weft_job *job)
     return status;
 }
 
-static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
+static weft_status join_pes(struct weft_job *job, const weft_init_attr *attr)
 {
-    struct hello mine;
-    struct hello *all = calloc((size_t)job->npes, sizeof *all);
+    struct init_record mine;
+    struct init_record *all = calloc((size_t)job->npes, sizeof *all);
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", job->npes);
-    fill_hello(job, attr, &mine);
+    fill_init_record(job, attr, &mine);
     weft_status status = job->boot->ops->allgather(job->boot, &mine, all, sizeof mine);
     if (!status)
-        status = compare_hellos(job, all);
+        status = compare_records(job, all);
     if (!status)
-        look_at_cpus(job, all);
+        count_cpus(job, all);
     int device = 0, prove = 0;
     uint32_t paths = 0;
     for (int pe = 0; pe < job->npes; pe++) {
@@ -287,7 +288,7 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
     start_box(job, &mine);
     status = life_start(job);
     if (!status)
-        status = job_look_paths(job, paths);
+        status = job_probe_paths(job, paths);
     if (!status)
         status = job_join_paths(job, job_choose_paths(job, WEFT_HOST));
     /* Every PE has started its box. */
@@ -297,7 +298,7 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
         status = check_boxes(job);
     job->proving = prove;
     if (!status && prove)
-        status = prove_at_first(job);
+        status = prove_initial(job);
     return status ? status : device_init(job, device);
 }
 
@@ -320,9 +321,9 @@ static void empty_handles(struct weft_job *job)
     }
 }
 
-static void end_stream_calls(struct weft_job *job)
+static void end_callbacks(struct weft_job *job)
 {
-    job_calls_close(job);
+    job_callbacks_stop(job);
     if (job->end_host_callbacks)
         job->end_host_callbacks(job);
     job->end_host_callbacks = NULL;
@@ -357,7 +358,7 @@ static void tear_down(struct weft_job *job, weft_status why, const char *sentenc
         job->boot->ops->fail(job->boot, why, sentence);
     job->ended_well = job_ended_well(job);
     job_unwatch_fork(job);
-    end_stream_calls(job);
+    end_callbacks(job);
     device_watch_stop(job->gpu_watch);
     job->gpu_watch = NULL;
     device_stop(job);
@@ -382,21 +383,21 @@ static void tear_down(struct weft_job *job, weft_status why, const char *sentenc
 }
 
 /* Handles of finalized jobs live on so that their use can be refused; this keeps them reachable. */
-static struct tombstone {
+static struct finalized_job {
     struct weft_job *job;
-    struct tombstone *next;
-} * tombstones;
-static pthread_mutex_t tombstones_lock = PTHREAD_MUTEX_INITIALIZER;
+    struct finalized_job *next;
+} * finalized_jobs;
+static pthread_mutex_t finalized_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void bury(struct weft_job *job)
+static void keep_finalized(struct weft_job *job)
 {
-    struct tombstone *tombstone = malloc(sizeof *tombstone);
-    if (!tombstone)
+    struct finalized_job *finalized_job = malloc(sizeof *finalized_job);
+    if (!finalized_job)
         return;
-    pthread_mutex_lock(&tombstones_lock);
-    *tombstone = (struct tombstone){job, tombstones};
-    tombstones = tombstone;
-    pthread_mutex_unlock(&tombstones_lock);
+    pthread_mutex_lock(&finalized_lock);
+    *finalized_job = (struct finalized_job){job, finalized_jobs};
+    finalized_jobs = finalized_job;
+    pthread_mutex_unlock(&finalized_lock);
 }
 
 static void free_contexts(struct weft_ctx *ctx)
@@ -419,9 +420,9 @@ static void free_job(struct weft_job *job)
     }
     pthread_mutex_destroy(&job->lock);
     pthread_mutex_destroy(&job->show_lock);
-    pthread_mutex_destroy(&job->contexts_stay);
-    pthread_mutex_destroy(&job->calls.lock);
-    pthread_cond_destroy(&job->calls.idle);
+    pthread_mutex_destroy(&job->contexts_lock);
+    pthread_mutex_destroy(&job->callbacks.lock);
+    pthread_cond_destroy(&job->callbacks.idle);
     free(job);
 }
 
@@ -448,9 +449,9 @@ static struct weft_job *new_job(const weft_init_attr *attr)
         return NULL;
     pthread_mutex_init(&job->lock, NULL);
     pthread_mutex_init(&job->show_lock, NULL);
-    pthread_mutex_init(&job->contexts_stay, NULL);
-    pthread_mutex_init(&job->calls.lock, NULL);
-    pthread_cond_init(&job->calls.idle, NULL);
+    pthread_mutex_init(&job->contexts_lock, NULL);
+    pthread_mutex_init(&job->callbacks.lock, NULL);
+    pthread_cond_init(&job->callbacks.idle, NULL);
     for (int s = 0; s < SEG_COUNT; s++)
         job->segments[s].fd = -1;
     job->fault = &job->no_box_fault;
@@ -478,10 +479,10 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
     }
     job->pe = job->boot->pe;
     job->npes = job->boot->npes;
-    job_tell_paths(job);
+    job_init_paths(job);
     if (!job->threads_are_pes)
         log_set_pe(job->pe);
-    status = meet(job, attr);
+    status = join_pes(job, attr);
     if (!status)
         status = job_watch_fork(job);
     if (status) {
@@ -499,7 +500,7 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
 void job_leave(struct weft_job *job, weft_status why, const char *sentence)
 {
     tear_down(job, why, sentence);
-    bury(job);
+    keep_finalized(job);
 }
 
 bool job_ended_well(const struct weft_job *job)

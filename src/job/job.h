@@ -106,8 +106,8 @@ struct weft_team {
 enum job_state { JOB_RUNNING, JOB_FINALIZED };
 
 /* Calls of the host that streams have been given (calls.c). */
-struct job_calls {
-    _Atomic uint64_t given, made; /* or passed over, when it was too late */
+struct job_callbacks {
+    _Atomic uint64_t enqueued, finished; /* or passed over, when it was too late */
     pthread_mutex_t lock;
     pthread_cond_t idle;
     unsigned running;
@@ -133,17 +133,17 @@ struct weft_job {
     pthread_mutex_t show_lock; /* of what is shown of choices; nothing is waited for under it */
     /* Who holds this may wait while the contexts stay: they are listed and unlisted under both
      * locks, this one first. A wait takes `lock` for itself. */
-    pthread_mutex_t contexts_stay;
+    pthread_mutex_t contexts_lock;
     struct weft_ctx *contexts;
     struct weft_ctx *destroyed; /* checking mode keeps them, so that their use can be refused */
     struct weft_team *teams;
     struct weft_ctx *default_ctx;
     struct weft_ctx *system_ctx; /* the library's own: also reaches SEG_SYSTEM */
     struct weft_team *world, *node;
-    size_t heap_end;        /* the host heap has been handed out so far, at most */
-    struct gpu *gpu;        /* NULL until GPU memory is first asked for; paths.gpu is the same */
-    bool *gpu_pairs;        /* [npes * npes] which PEs reach whose GPU memory by load and store */
-    struct job_calls calls; /* on streams */
+    size_t heap_end; /* the host heap has been handed out so far, at most */
+    struct gpu *gpu; /* NULL until GPU memory is first asked for; paths.gpu is the same */
+    bool *gpu_pairs; /* [npes * npes] which PEs reach whose GPU memory by load and store */
+    struct job_callbacks callbacks; /* on streams */
     void *stream_calls;   /* kept for captured graphs (ops/stream.c), for good: each begins with the
                              next */
     void *host_callbacks; /* of ops/stream_far.c; ended by: */
@@ -230,12 +230,12 @@ void team_fill(struct weft_team *team);
 weft_status job_choose_paths(struct weft_job *job, weft_kind kind);
 
 /* Fills in what the paths know of the job from the beginning. */
-void job_tell_paths(struct weft_job *job);
+void job_init_paths(struct weft_job *job);
 
 /* Lets paths look whether they can be used (path_ops.look): those that any PE may need, `wanted`,
  * bit per path; job_paths_wanted() says it for this PE. Collective, before any path is chosen. */
 uint32_t job_paths_wanted(const struct weft_job *job);
-weft_status job_look_paths(struct weft_job *job, uint32_t wanted);
+weft_status job_probe_paths(struct weft_job *job, uint32_t wanted);
 
 /* Lets the paths that some PE has newly chosen set up what they keep for the job, and undoes that.
  * Joining is collective over the job, after every choice and before contexts see it; so is leaving
@@ -259,8 +259,8 @@ weft_status job_prove_paths(struct weft_job *job, weft_kind kind);
  * contexts and teams see that. *again: some path took another's place, anywhere in the job.
  * Collective over the job. WEFT_ERR_NO_PATH where a pair has no path left: the job has then failed,
  * at every PE. */
-weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
-                              char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
+weft_status job_drop_failed_paths(struct weft_job *job, weft_kind kind,
+                                  char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
 
 /* Makes a choice readable for other processes: what was chosen and why, for the facts that it was
  * chosen from; its proof; and what was seen when a path failed its proof. */
@@ -271,7 +271,7 @@ void job_show_proof(struct weft_job *job, weft_kind kind, int pe);
  * before. */
 void job_show_found(struct weft_job *job, weft_kind kind, int pe, const char *found);
 /* Why the path to that memory is taken, and no better one, for the program. */
-void job_tell_reason(struct weft_job *job, weft_kind kind, int pe, char *text, size_t bytes);
+void job_path_reason(struct weft_job *job, weft_kind kind, int pe, char *text, size_t bytes);
 void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id path,
                      const char *evidence);
 
@@ -327,18 +327,18 @@ void job_leave(struct weft_job *job, weft_status why, const char *sentence);
 bool job_ended_well(const struct weft_job *job);
 
 /* Calls of the host that a stream has been given. Each is counted when the stream has it, and made,
- * or passed over, once: by job_call_make(), of whichever thread. False: the job was being left, and
- * it was passed over. The handle of a job that was left stays, so that a stream may come to them at
- * any time. */
-void job_call_given(struct weft_job *job);
-bool job_call_make(struct weft_job *job, void (*run)(void *argument), void *argument);
+ * or passed over, once: by job_callback_run(), of whichever thread. False: the job was being left,
+ * and it was passed over. The handle of a job that was left stays, so that a stream may come to
+ * them at any time. */
+void job_callback_enqueued(struct weft_job *job);
+bool job_callback_run(struct weft_job *job, void (*run)(void *argument), void *argument);
 
 /* Waits until all that have been given were made. The failure of the job ends it, or
  * WEFT_WAIT_LIMIT in which the streams came to none. */
-weft_status job_calls_await(struct weft_job *job);
+weft_status job_callbacks_wait(struct weft_job *job);
 
 /* From here on none is made; those that are being made have ended. */
-void job_calls_close(struct weft_job *job);
+void job_callbacks_stop(struct weft_job *job);
 
 /* Status of a call on a handle of a finalized job, or of one that is its parent's. */
 weft_status job_finalized(const char *function);

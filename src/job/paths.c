@@ -41,7 +41,7 @@ static weft_status find_path(struct weft_job *job, enum path_id path)
                                               PATH_LACKS_BYTES);
 }
 
-weft_status job_look_paths(struct weft_job *job, uint32_t wanted)
+weft_status job_probe_paths(struct weft_job *job, uint32_t wanted)
 {
     weft_status status = WEFT_OK;
     for (int path = 0; path < PATH_COUNT && !status; path++)
@@ -50,7 +50,7 @@ weft_status job_look_paths(struct weft_job *job, uint32_t wanted)
     return status;
 }
 
-static void forget_found(struct weft_job *job, enum path_id path)
+static void free_found(struct weft_job *job, enum path_id path)
 {
     struct path_found *found = job->paths.found[path];
     if (found && found->keeps && found->drop)
@@ -199,7 +199,7 @@ void job_leave_paths(struct weft_job *job, bool clean)
         if (job->paths.common[path])
             path_ops_of((enum path_id)path)->leave(job->paths.common[path]);
         job->paths.common[path] = NULL;
-        forget_found(job, (enum path_id)path);
+        free_found(job, (enum path_id)path);
     }
 }
 
@@ -230,12 +230,12 @@ static void wait_end(struct path_wait *wait)
     waiter_end(waiter_in(wait));
 }
 
-static void tell_found(const struct path_world *world, weft_kind kind, int pe, const char *found)
+static void report_found(const struct path_world *world, weft_kind kind, int pe, const char *found)
 {
     job_show_found(world->job, kind, pe, found);
 }
 
-void job_tell_paths(struct weft_job *job)
+void job_init_paths(struct weft_job *job)
 {
     job->paths.pe = job->pe;
     job->paths.npes = job->npes;
@@ -244,12 +244,12 @@ void job_tell_paths(struct weft_job *job)
     job->paths.job = job;
     job->paths.wait_step = wait_step;
     job->paths.wait_end = wait_end;
-    job->paths.tell_found = tell_found;
+    job->paths.tell_found = report_found;
 }
 
 /* --------------------------------------------------------------------- settling what was proven */
 
-static weft_status refill(struct weft_job *job)
+static weft_status refill_contexts(struct weft_job *job)
 {
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&job->lock);
@@ -293,7 +293,7 @@ static weft_status replace_path(struct weft_job *job, weft_kind kind, int pe, en
 }
 
 /* Paths that may be taken and that nobody has looked for, since others would do. */
-static uint32_t not_looked_for(const struct weft_job *job)
+static uint32_t unprobed_paths(const struct weft_job *job)
 {
     uint32_t paths = 0;
     for (int path = 0; path < PATH_COUNT && !job->order.forced; path++) {
@@ -306,9 +306,9 @@ static uint32_t not_looked_for(const struct weft_job *job)
 
 /* Where some PE of the job has a pair with no path left (stranded), the last ones are looked
  * for. */
-static weft_status look_further(struct weft_job *job, bool stranded)
+static weft_status probe_more_paths(struct weft_job *job, bool stranded)
 {
-    uint32_t wanted = stranded ? not_looked_for(job) : 0;
+    uint32_t wanted = stranded ? unprobed_paths(job) : 0;
     uint32_t *all = calloc((size_t)job->npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(job->boot, status);
@@ -317,7 +317,7 @@ static weft_status look_further(struct weft_job *job, bool stranded)
     for (int pe = 0; pe < job->npes && !status; pe++)
         wanted |= all[pe];
     free(all);
-    return status ? status : job_look_paths(job, wanted);
+    return status ? status : job_probe_paths(job, wanted);
 }
 
 /* seen[pe]: what either end saw go wrong, "" = nothing. */
@@ -336,7 +336,7 @@ static weft_status replace_paths(struct weft_job *job, weft_kind kind, const cha
         stranded |= choose(job, kind, pe) != WEFT_OK;
     }
     if (!status)
-        status = look_further(job, stranded);
+        status = probe_more_paths(job, stranded);
     weft_status first = status;
     for (int pe = 0; pe < job->npes && !status; pe++) {
         weft_status one = seen[pe][0] ? replace_path(job, kind, pe, failed[pe], seen[pe]) : WEFT_OK;
@@ -347,8 +347,8 @@ static weft_status replace_paths(struct weft_job *job, weft_kind kind, const cha
 }
 
 /* Every PE gets what any PE saw of any pair, npes * npes sentences: failures are rare. */
-static weft_status settle_failures(struct weft_job *job, weft_kind kind,
-                                   char (*mine)[PROVE_EVIDENCE_BYTES])
+static weft_status replace_failed_paths(struct weft_job *job, weft_kind kind,
+                                        char (*mine)[PROVE_EVIDENCE_BYTES])
 {
     size_t n = (size_t)job->npes;
     char(*all)[PROVE_EVIDENCE_BYTES] = calloc(n * n, sizeof *all);
@@ -366,12 +366,12 @@ static weft_status settle_failures(struct weft_job *job, weft_kind kind,
     if (!status)
         status = job_join_paths(job, WEFT_OK);
     if (!status)
-        status = refill(job);
+        status = refill_contexts(job);
     return status || kind != WEFT_GPU ? status : job_gpu_pairs(job);
 }
 
-weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
-                              char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
+weft_status job_drop_failed_paths(struct weft_job *job, weft_kind kind,
+                                  char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
 {
     int32_t failures = 0, *all = malloc((size_t)job->npes * sizeof *all);
     for (int pe = 0; pe < job->npes; pe++)
@@ -388,7 +388,7 @@ weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
         job_show_proof(job, kind, pe);
     }
     if (!status && *again)
-        status = settle_failures(job, kind, evidence);
+        status = replace_failed_paths(job, kind, evidence);
     return status ? job_fail(job, status, base_last_error()) : WEFT_OK;
 }
 
@@ -439,7 +439,7 @@ static weft_status prove_once(struct weft_job *job, weft_kind kind,
     for (int pe = 0; pe < job->npes && !status; pe++)
         if (!evidence[pe][0] && choices[pe].path != PATH_NONE)
             prove_receive(&lines[pe], pe, job->pe, number, evidence[pe]);
-    return status ? status : job_settle_proofs(job, kind, evidence, again);
+    return status ? status : job_drop_failed_paths(job, kind, evidence, again);
 }
 
 /* A path that took another's place is proven in its turn, together with all the others: the numbers

@@ -27,20 +27,21 @@ struct waiter {
     uint64_t expected;
     uint32_t compare; /* weft_cmp */
     uint32_t polls;
-    uint32_t spin;  /* so many of them before waiter_slow() */
-    uint32_t empty; /* looks at the paths in a row that brought nothing */
-    bool is_signed; /* the variable */
+    uint32_t spin;        /* so many of them before waiter_slow() */
+    uint32_t empty_polls; /* looks at the paths in a row that brought nothing */
+    bool is_signed;       /* the variable */
     bool warned;
-    struct box_wait *slot;           /* in the black box once the wait is slow */
-    uint64_t looked_ns;              /* clock at the last look, 0: there was none */
-    uint64_t waited_ns;              /* counted time */
-    uint64_t idle_ns;                /* counted time since something moved */
-    uint64_t watched_ns, watch_idle; /* both as they were when the peers were last looked at */
-    uint64_t others;                 /* set by waits for several variables: a sum over them */
-    uint64_t seen, others_seen;      /* at the last look */
-    uint64_t moves;                  /* what watch_peers() said last */
-    uint64_t far_moves;              /* and watch_far(); */
-    bool far_asked;                  /* it was asked since something near moved */
+    struct box_wait *slot; /* in the black box once the wait is slow */
+    uint64_t checked_ns;   /* clock at the last look, 0: there was none */
+    uint64_t waited_ns;    /* counted time */
+    uint64_t idle_ns;      /* counted time since something moved */
+    uint64_t peers_checked_ns,
+        peers_idle_ns;          /* both as they were when the peers were last looked at */
+    uint64_t others;            /* set by waits for several variables: a sum over them */
+    uint64_t seen, others_seen; /* at the last look */
+    uint64_t moves;             /* what watch_peers() said last */
+    uint64_t remote_moves;      /* and watch_remote_nodes(); */
+    bool remote_checked;        /* it was asked since something near moved */
 };
 
 /* What a peer stores is there by itself. What comes by messages comes when this PE looks for them,
@@ -58,7 +59,7 @@ static inline uint32_t waiter_spin(const struct weft_job *job, int peer)
     }
 
 weft_status waiter_slow(struct waiter *waiter, uint64_t seen);
-void waiter_leave(struct waiter *waiter);
+void waiter_unpublish(struct waiter *waiter);
 
 /* A poll without pause runs far ahead of the line's arrival, and the CPU then throws that work
  * away: with a pause from the fifth poll on a ping-pong takes 36 ns instead of 57 (Zen 5). */
@@ -78,7 +79,7 @@ static inline weft_status waiter_step(struct waiter *waiter, uint64_t seen)
 static inline void waiter_end(struct waiter *waiter)
 {
     if (unlikely(waiter->slot != NULL))
-        waiter_leave(waiter);
+        waiter_unpublish(waiter);
 }
 
 #endif

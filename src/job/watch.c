@@ -15,7 +15,7 @@ enum { SET_WORDS = 64, SET_BITS = 64 * SET_WORDS }; /* PEs of a node that are fo
 
 struct set {
     uint64_t words[SET_WORDS];
-    bool far; /* and PEs of other nodes */
+    bool remote; /* and PEs of other nodes */
 };
 
 static bool set_has(const struct set *set, int i)
@@ -44,7 +44,7 @@ static int slots(const struct weft_job *job)
 static void add_pe(const struct weft_job *job, struct set *set, int pe)
 {
     int slot = pe < 0 ? -1 : slot_of(job, pe);
-    set->far |= slot < 0 && job->boot->nodes > 1;
+    set->remote |= slot < 0 && job->boot->nodes > 1;
     for (int i = 0; pe < 0 && i < slots(job); i++)
         set_add(set, i);
     if (slot >= 0 && slot < slots(job))
@@ -60,7 +60,7 @@ static void add_waits(const struct weft_job *job, struct set *set, int slot)
             add_pe(job, set, __atomic_load_n(&box->waits[i].peer, __ATOMIC_RELAXED));
 }
 
-static void depended_on(const struct weft_job *job, int pe, struct set *set)
+static void collect_dependencies(const struct weft_job *job, int pe, struct set *set)
 {
     struct set followed = {{0}, false};
     add_pe(job, set, pe);
@@ -110,35 +110,35 @@ struct watch watch_peers(struct weft_job *job, int pe)
 {
     struct set set = {{0}, false};
     struct watch view = {0};
-    depended_on(job, pe, &set);
+    collect_dependencies(job, pe, &set);
     for (int slot = 0; slot < slots(job); slot++) {
         if (!set_has(&set, slot))
             continue;
         view.moves += box_moves(job_box(job, slot));
         view.stopped = view.stopped || is_stopped(pid_of(job, slot));
     }
-    view.far = set.far;
+    view.remote = set.remote;
     return view;
 }
 
-uint64_t watch_far(struct weft_job *job, uint64_t *moves)
+uint64_t watch_remote_nodes(struct weft_job *job, uint64_t *moves)
 {
     struct box *copy = malloc(sizeof *copy);
-    uint64_t vain_ns = 0;
+    uint64_t failed_ns = 0;
     *moves = 0;
-    for (int pe = 0; copy && pe < job->npes && !vain_ns; pe++) {
+    for (int pe = 0; copy && pe < job->npes && !failed_ns; pe++) {
         const struct path_ops *ops = path_ops_of(job->paths.choices[WEFT_HOST][pe].path);
         struct remote box = {&job->system_ctx->peers[WEFT_HOST][pe], SEG_SYSTEM, 0};
-        uint64_t asked = clock_now_ns();
+        uint64_t begun_ns = clock_now_ns();
         if (slot_of(job, pe) >= 0 || !ops->get)
             continue;
         if (ops->get(box, copy, sizeof *copy, false))
-            vain_ns = clock_now_ns() - asked;
+            failed_ns = clock_now_ns() - begun_ns;
         else
             *moves += box_moves(copy);
     }
     free(copy);
-    return vain_ns;
+    return failed_ns;
 }
 
 void watch_describe(struct weft_job *job, int pe, char *text, size_t bytes)

@@ -11,7 +11,7 @@
 struct watch {
     uint64_t moves; /* differs from the last time: some of them moved, or others are depended on */
     bool stopped;   /* one of them is stopped, by a signal or in a debugger */
-    bool far;       /* PEs of other nodes are depended on, too, of which this does not tell */
+    bool remote;    /* PEs of other nodes are depended on, too, of which this does not tell */
 };
 
 /* pe: of the job, or -1. */
@@ -21,7 +21,7 @@ struct watch watch_peers(struct weft_job *job, int pe);
  * fetched over their paths, which is slow: for waits that are about to fail. Which of those PEs a
  * wait depends on is not looked at. Returns the time for which one was asked in vain, which ends
  * the look; else 0. */
-uint64_t watch_far(struct weft_job *job, uint64_t *moves);
+uint64_t watch_remote_nodes(struct weft_job *job, uint64_t *moves);
 
 /* "PE 3 (pid 4711) is not waiting in Weft: it computes or is blocked elsewhere, ..." */
 void watch_describe(struct weft_job *job, int pe, char *text, size_t bytes);

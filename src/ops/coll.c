@@ -298,7 +298,7 @@ static weft_status quiet_all(struct weft_job *job)
     atomic_thread_fence(memory_order_seq_cst);
     weft_status status = WEFT_OK;
     if (unlikely(job->default_ctx->open_count)) {
-        pthread_mutex_lock(&job->contexts_stay);
+        pthread_mutex_lock(&job->contexts_lock);
         bool before = access_act_for_others(true);
         /* The flags of the collectives already complete what they put with the library's own
          * context. */
@@ -306,10 +306,10 @@ static weft_status quiet_all(struct weft_job *job)
             if (ctx != job->system_ctx)
                 status = weft_quiet(ctx);
         access_act_for_others(before);
-        pthread_mutex_unlock(&job->contexts_stay);
+        pthread_mutex_unlock(&job->contexts_lock);
     } else if (unlikely(job->device)) { /* completes operations of device code, which the fence of
                                          * the CPU does not cover */
-        status = device_settle(job);
+        status = device_quiet(job);
     }
     return status;
 }

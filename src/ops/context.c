@@ -31,7 +31,7 @@ WEFT_EXPORT weft_status weft_ctx_create(weft_team *team, unsigned options, weft_
 /* Removes the context from the job's list. False: it is not in the list. */
 static bool unlink_context(struct weft_job *job, struct weft_ctx *ctx)
 {
-    pthread_mutex_lock(&job->contexts_stay);
+    pthread_mutex_lock(&job->contexts_lock);
     pthread_mutex_lock(&job->lock);
     struct weft_ctx **at = &job->contexts;
     while (*at && *at != ctx)
@@ -40,7 +40,7 @@ static bool unlink_context(struct weft_job *job, struct weft_ctx *ctx)
     if (known)
         *at = ctx->next;
     pthread_mutex_unlock(&job->lock);
-    pthread_mutex_unlock(&job->contexts_stay);
+    pthread_mutex_unlock(&job->contexts_lock);
     return known;
 }
 

@@ -188,19 +188,19 @@ static weft_status find_own(const char *function, weft_file *file, const struct 
 static weft_status open_ctx(weft_file *file)
 {
     weft_ctx *new_ctx = NULL;
-    pthread_mutex_lock(&file->job->contexts_stay);
+    pthread_mutex_lock(&file->job->contexts_lock);
     bool is_open = file->ctx != NULL;
-    pthread_mutex_unlock(&file->job->contexts_stay);
+    pthread_mutex_unlock(&file->job->contexts_lock);
     if (is_open)
         return WEFT_OK;
     weft_status status = ctx_new(file->job, file->job->world, 0, &new_ctx);
     if (status)
         return status;
-    pthread_mutex_lock(&file->job->contexts_stay);
+    pthread_mutex_lock(&file->job->contexts_lock);
     is_open = file->ctx != NULL; /* another thread may have opened one meanwhile */
     if (!is_open)
         file->ctx = new_ctx;
-    pthread_mutex_unlock(&file->job->contexts_stay);
+    pthread_mutex_unlock(&file->job->contexts_lock);
     return is_open ? weft_ctx_destroy(new_ctx) : WEFT_OK;
 }
 

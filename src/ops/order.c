@@ -46,7 +46,7 @@ WEFT_EXPORT weft_status weft_quiet(weft_ctx *ctx)
     for (int i = 0; unlikely(i < open) && !status; i++)
         status = ctx->open[i].ops->quiet(ctx->open[i].state);
     if (unlikely(ctx->job->device) && !status)
-        status = device_settle(ctx->job);
+        status = device_quiet(ctx->job);
     /* Complete means: visible to every PE before this PE's next load. Only a full fence drains the
      * store buffer (litmus test store_buffering). */
     atomic_thread_fence(memory_order_seq_cst);

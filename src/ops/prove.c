@@ -112,7 +112,7 @@ static weft_status prove_until_settled(struct weft_job *job, struct proof *proof
         memset(evidence, 0, bytes);
         status = prove_all(job, proof, mine, &serial, evidence);
         if (!status)
-            status = job_settle_proofs(job, WEFT_HOST, evidence, &again);
+            status = job_drop_failed_paths(job, WEFT_HOST, evidence, &again);
     }
     free(evidence);
     return status;

@@ -66,7 +66,7 @@ WEFT_EXPORT weft_status weft_finalize(weft_job *job)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_finalize: job is null");
     if (atomic_load(&job->state) != JOB_RUNNING)
         return job_finalized("weft_finalize");
-    weft_status status = job_calls_await(job);
+    weft_status status = job_callbacks_wait(job);
     /* Transfers of files into peers' memory end before the peers leave. */
     if (job->end_files)
         job->end_files(job);

@@ -153,8 +153,8 @@ static void change_host_signal(void *argument)
 static void run_captured_signal(void *argument)
 {
     const struct host_signal *signal = argument;
-    job_call_given(signal->job);
-    job_call_make(signal->job, change_host_signal, argument);
+    job_callback_enqueued(signal->job);
+    job_callback_run(signal->job, change_host_signal, argument);
 }
 
 /* Allocates a signal that lives as long as the job's handle: a captured graph may use it any number
@@ -176,7 +176,7 @@ static weft_status keep_host_signal(struct weft_job *job, struct host_signal sig
 static void run_signal_once(void *argument)
 {
     const struct host_signal *signal = argument;
-    job_call_make(signal->job, change_host_signal, argument);
+    job_callback_run(signal->job, change_host_signal, argument);
     free(argument);
 }
 
@@ -198,7 +198,7 @@ static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char
     CUresult result =
         gpu->cuda.LaunchHostFunc(stream, captured ? run_captured_signal : run_signal_once, call);
     if (!result && !captured)
-        job_call_given(job);
+        job_callback_enqueued(job);
     else if (!captured)
         free(call);
     return result ? cuda_fail(&gpu->cuda, result, "cuLaunchHostFunc for a signal in host memory")

@@ -134,7 +134,7 @@ struct simt_call {
 static void make_simt_call(void *argument)
 {
     struct simt_call *call = argument;
-    job_call_make(call->job, call->run, call->argument);
+    job_callback_run(call->job, call->run, call->argument);
     free(call->argument);
     free(call);
 }
@@ -151,7 +151,7 @@ weft_status stream_host_call(struct weft_job *job, weft_stream stream, void (*ru
         call ? weft_stream_host_call(stream, make_simt_call, call)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a call on a stream");
     if (!status) {
-        job_call_given(job);
+        job_callback_enqueued(job);
         return WEFT_OK;
     }
     free(call);

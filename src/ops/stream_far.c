@@ -206,8 +206,8 @@ static struct host_callback *pop_arrived(struct callback_stream *stream)
 }
 
 /* Returns the next callback to run; NULL: the thread shall end. Callbacks that the stream has
- * reached come first even when the job ends, so that no stream waits forever; job_call_make() skips
- * them then. */
+ * reached come first even when the job ends, so that no stream waits forever; job_callback_run()
+ * skips them then. */
 static struct host_callback *next_call(struct callback_stream *stream)
 {
     struct host_callback *call;
@@ -238,7 +238,7 @@ static void *make_calls(void *argument)
             free_call(stream->callbacks, stream->last_run);
         stream->last_run = call->captured ? NULL : call;
         atomic_store_explicit(&call->pair->go, 0, memory_order_relaxed);
-        job_call_make(stream->callbacks->job, call->run, call->argument);
+        job_callback_run(stream->callbacks->job, call->run, call->argument);
         if (call->captured)
             callback_ran(call);
         else /* Release: pairs with the acquire of the stream's wait. */
@@ -290,7 +290,7 @@ static void stream_arrived(void *argument)
     pthread_mutex_lock(&callbacks->lock);
     bool ended = callbacks->ended;
     if (!ended && call->captured) {
-        job_call_given(callbacks->job);
+        job_callback_enqueued(callbacks->job);
         graph_arrived(call);
     } else if (!ended) {
         callbacks->pending_functions--;
@@ -439,7 +439,7 @@ static weft_status enqueue_callback(struct callbacks *callbacks, weft_stream str
         result = notify_by_function(callbacks, stream, call);
     *begun = !result;
     if (!result && !captured)
-        job_call_given(callbacks->job);
+        job_callback_enqueued(callbacks->job);
     return result ? cuda_fail(&gpu->cuda, result, "cuLaunchHostFunc for a call on a stream")
                   : wait_on(gpu, stream, gpu_address);
 }

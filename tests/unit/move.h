@@ -66,9 +66,9 @@ weft_status __wrap_coll_begin(const char *function, struct weft_team *team,
                   (unsigned long long)detail);
 }
 
-weft_status __wrap_coll_place(const char *function, const char *argument, struct weft_team *team,
+weft_status __wrap_coll_find_range(const char *function, const char *argument, struct weft_team *team,
                               const void *address, size_t bytes, struct symmetric_range *range);
-weft_status __wrap_coll_place(const char *function, const char *argument, struct weft_team *team,
+weft_status __wrap_coll_find_range(const char *function, const char *argument, struct weft_team *team,
                               const void *address, size_t bytes, struct symmetric_range *range)
 {
     (void)function;

@@ -68,7 +68,7 @@ weft_status __wrap_weft_fence(weft_ctx *ctx)
 weft_status __wrap_weft_quiet(weft_ctx *ctx);
 weft_status __wrap_weft_quiet(weft_ctx *ctx)
 {
-    locked_quiets += is_held(&ops.job.contexts_stay);
+    locked_quiets += is_held(&ops.job.contexts_lock);
     others_may = job_acts_for_others;
     return called("quiet", " %d", (int)ctx->options);
 }
@@ -140,8 +140,8 @@ weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen)
     return called("await", " %d %d", member, (int)waiter->expected);
 }
 
-void __wrap_waiter_leave(struct waiter *waiter);
-void __wrap_waiter_leave(struct waiter *waiter)
+void __wrap_waiter_unpublish(struct waiter *waiter);
+void __wrap_waiter_unpublish(struct waiter *waiter)
 {
     assert_ptr_equal(waiter->slot, &wait_slot);
     left++;
@@ -154,8 +154,8 @@ weft_status __wrap_job_check_failed(struct weft_job *job)
     return job_failed_ ? base_fail(WEFT_ERR_PEER_DEAD, "a PE is dead") : WEFT_OK;
 }
 
-weft_status __wrap_device_settle(struct weft_job *job);
-weft_status __wrap_device_settle(struct weft_job *job)
+weft_status __wrap_device_quiet(struct weft_job *job);
+weft_status __wrap_device_quiet(struct weft_job *job)
 {
     assert_ptr_equal(job, &ops.job);
     return called("settle", "%s", "");

@@ -608,7 +608,8 @@ static void places_of_threads(void **state)
             nic = cpus_of(rows[i][1]);
         if (rows[i][2])
             gpu = cpus_of(rows[i][2]);
-        device_proxy_choose(&allowed, rows[i][1] ? &nic : NULL, rows[i][2] ? &gpu : NULL, &got);
+        device_proxy_choose_cpus(&allowed, rows[i][1] ? &nic : NULL, rows[i][2] ? &gpu : NULL,
+                                 &got);
         assert_true(CPU_EQUAL(&got, &expected));
     }
 }

@@ -95,15 +95,15 @@ bool __wrap_stream_capturing(struct gpu *gpu, weft_stream stream)
     return beneath.capturing;
 }
 
-void __wrap_job_call_given(struct weft_job *job);
-void __wrap_job_call_given(struct weft_job *job)
+void __wrap_job_callback_enqueued(struct weft_job *job);
+void __wrap_job_callback_enqueued(struct weft_job *job)
 {
     assert_ptr_equal(job, &ops.job);
     beneath.given++;
 }
 
-bool __wrap_job_call_make(struct weft_job *job, void (*run)(void *), void *argument);
-bool __wrap_job_call_make(struct weft_job *job, void (*run)(void *), void *argument)
+bool __wrap_job_callback_run(struct weft_job *job, void (*run)(void *), void *argument);
+bool __wrap_job_callback_run(struct weft_job *job, void (*run)(void *), void *argument)
 {
     assert_ptr_equal(job, &ops.job);
     beneath.made++;

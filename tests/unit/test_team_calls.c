@@ -85,9 +85,9 @@ uint64_t *__wrap_team_free_slots(struct weft_job *job)
     return free_slots;
 }
 
-weft_status __wrap_team_take(struct weft_job *job, const int *of, int n, int slot,
+weft_status __wrap_team_create(struct weft_job *job, const int *of, int n, int slot,
                              struct weft_team **team);
-weft_status __wrap_team_take(struct weft_job *job, const int *of, int n, int slot,
+weft_status __wrap_team_create(struct weft_job *job, const int *of, int n, int slot,
                              struct weft_team **team)
 {
     char list[128] = "";
