@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the host that streams have been given: how many have still to be made, which a job waits
- * for before it is left; and that none is made in a job that is being taken apart. Knows nothing of
+/* Host callbacks on streams: counts the callbacks that have not run yet, which a job waits for
+ * before it is left, and ensures that none runs while the job is being destroyed. Knows nothing of
  * streams. */
 #include "job/waiter.h"
 
@@ -43,7 +43,8 @@ weft_status job_callbacks_wait(struct weft_job *job)
     waiter.expected = atomic_load(&job->callbacks.enqueued);
     for (uint64_t finished;
          !status && (finished = atomic_load(&job->callbacks.finished)) < waiter.expected;) {
-        waiter.others += any_running(&job->callbacks); /* what runs has a limit of its own */
+        /* a running callback has its own time limit, so it counts as progress */
+        waiter.others += any_running(&job->callbacks);
         status = waiter_step(&waiter, finished);
     }
     waiter_end(&waiter);

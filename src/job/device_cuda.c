@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The view of device code on cuda: where the GPU heap, the pinned part of the host heap, the team
- * areas and the tables are. */
+/* The device view on target cuda: addresses of the GPU heap, the pinned part of the host heap, the
+ * team areas and the tables. */
 #include "job/device_state.h"
 
 #include "base/log.h"
@@ -11,13 +11,13 @@
 #include <string.h>
 
 struct cuda_view {
-    struct device_view view; /* first: the functions get its address */
+    struct device_view view; /* must be first: the functions get its address */
     struct weft_job *job;
     struct gpu *gpu;
-    void **tables; /* device memory to be freed */
+    void **tables; /* device memory to free at the end */
     size_t table_count;
     void *shared;              /* pinned */
-    struct gpu_map_extra near; /* of 0 bytes: there is none */
+    struct gpu_map_extra near; /* 0 bytes: not used */
     struct gpu_map_user near_user;
 };
 
@@ -31,7 +31,8 @@ static size_t library_bytes(const struct gpu *gpu)
     return gpu->system_offset + gpu->system_bytes;
 }
 
-/* The whole window: memory is put behind it as the heap grows, and the state stays as it is. */
+/* Size of the whole window: memory is added as the heap grows, so the device state never
+ * changes. */
 static size_t cuda_segment_bytes(struct device_view *view, enum weft_dev_segment_id segment)
 {
     struct cuda_view *cuda = cuda_view_of(view);
@@ -42,7 +43,8 @@ static size_t cuda_segment_bytes(struct device_view *view, enum weft_dev_segment
     return 0;
 }
 
-/* The peer's window of the GPU heap, -1: none. The own one is there whatever path a test chose. */
+/* Slot of the peer's window of the GPU heap; -1: device code cannot access it. The own window is
+ * always accessible, whatever path a test chose. */
 static int direct_slot(const struct cuda_view *cuda, int pe)
 {
     bool direct = pe == cuda->job->pe || job_direct(cuda->job, WEFT_GPU, pe);
@@ -54,7 +56,8 @@ static uint64_t cuda_part(struct device_view *view, enum weft_dev_segment_id seg
     struct cuda_view *cuda = cuda_view_of(view);
     if (segment == WEFT_DEV_OTHER)
         return pe == cuda->job->pe || job_direct(cuda->job, WEFT_HOST, pe)
-                   ? (uintptr_t)cuda->job->paths.map[pe][SEG_HEAP] /* one address for both */
+                   /* CPU and GPU use the same address */
+                   ? (uintptr_t)cuda->job->paths.map[pe][SEG_HEAP]
                    : 0;
     int slot = direct_slot(cuda, pe);
     return segment != WEFT_DEV_HEAP || slot < 0
@@ -69,8 +72,8 @@ static uint64_t cuda_areas(struct device_view *view, int pe)
     return slot < 0 ? 0 : gpu_address(gpu, slot, gpu->areas_offset);
 }
 
-/* A pair whose atomics fail the proof is not mapped at all; the path to this PE itself may want the
- * own ones. */
+/* A pair whose atomics fail the path test is not mapped at all. A test may choose a path to this PE
+ * itself whose atomics differ from the GPU's. */
 static bool cuda_atomics(struct device_view *view, int pe)
 {
     return job_direct(cuda_view_of(view)->job, WEFT_GPU, pe);
@@ -114,7 +117,7 @@ static weft_status cuda_shared_make(struct device_view *view, size_t bytes, void
                   : WEFT_OK;
 }
 
-/* Without it device code waits on memory of the host, over PCIe. */
+/* Optional: without this memory device code polls host memory over PCIe. */
 static bool cuda_near_make(struct device_view *view, size_t bytes, void **mapped, uint64_t *device)
 {
     struct cuda_view *cuda = cuda_view_of(view);
@@ -134,7 +137,7 @@ static bool cuda_near_make(struct device_view *view, size_t bytes, void **mapped
     }
     gpu_leave(&gpu->device);
     if (status) {
-        log_info("the proxy's counts are in host memory: %s", base_last_error());
+        log_info("the proxy's counters are in host memory: %s", base_last_error());
         return false;
     }
     cuda->near = extra;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations that device code gave to the proxy, carried out over paths: those of each ring over a
- * context of its own, so that its fence and quiet are of what came through it. What fails becomes
- * the job's failure; everything after it is dropped, so that kernels end. */
+/* Performs the operations that device code passed to the proxy. Each ring has its own context, so
+ * its fence and quiet cover the operations of that ring only. A failed operation fails the job; all
+ * later operations are dropped, so that kernels end. */
 #include "job/device_proxy.h"
 
 #include "base/clock.h"
@@ -17,15 +17,15 @@
 #include <weft/device/arithmetic.h>
 
 _Static_assert((int)BOX_PROXIES == (int)WEFT_DEV_RINGS_MOST,
-               "each thread has its place in the box");
+               "the box has an entry for each thread");
 
 /* A ring and its thread. */
 struct ring {
     struct proxy *proxy;
     struct weft_job *job;
-    struct weft_ctx *ctx;  /* of the world; the job frees it */
-    struct box_proxy *box; /* what the thread is at */
-    uint64_t shown_ns;     /* how much is in the ring, for the black box */
+    struct weft_ctx *ctx;  /* context of the world team; the job frees it */
+    struct box_proxy *box; /* the thread's entry in the black box */
+    uint64_t shown_ns;     /* time of the last update of `behind` in the black box, ns */
 };
 
 struct device_proxy {
@@ -43,8 +43,8 @@ static bool is_inside(uintptr_t at, uintptr_t base, size_t size, size_t *offset)
     return *offset < size;
 }
 
-/* From an own address as device code has it, the library's own areas included. Device code has
- * checked the range. */
+/* Resolves an address of this PE, as device code passes it, for the peer. Includes the library's
+ * own areas. Device code has checked the range. */
 static weft_status resolve(const struct ring *self, uintptr_t at, int pe, struct remote *to)
 {
     const struct weft_job *job = self->job;
@@ -105,7 +105,8 @@ static uint64_t add_bf16x2(uint64_t a, uint64_t b)
     return low | high << 16;
 }
 
-/* No path adds real numbers: by compare and swap, until nobody has come between. */
+/* No path adds floating-point numbers, so this repeats compare-and-swap until no other PE changed
+ * the value in between. */
 static weft_status add_real(struct remote at, const struct proxy_request *r, uint64_t *before)
 {
     uint64_t (*add)(uint64_t, uint64_t) = r->what == WEFT_DEV_ATOMIC_ADD_F32     ? add_f32
@@ -147,7 +148,8 @@ static weft_status run_strided(struct remote at, const struct proxy_request *r)
                                             : ops->iget(at, r->local, &strides);
 }
 
-/* 8 bytes of a packet; its halves carry their number, so they may arrive in any order. */
+/* Puts 8 bytes as an LL packet. Both halves carry the sequence number, so they may arrive in any
+ * order. */
 static weft_status put_packet(struct remote at, const struct proxy_request *r)
 {
     uint64_t wire[2] = {(r->compare & 0xffffffffu) | r->value << 32,
@@ -165,8 +167,8 @@ static weft_status put_signal(const struct ring *self, struct remote at,
                                              signal, r->value, (weft_signal_op)r->what, false);
 }
 
-/* Paths are asked for what there is to move, here as by the host's operations. A request for
- * nothing is one by which the ring itself is measured. */
+/* Whether the request moves no bytes; paths are called only for operations that move some, as in
+ * host operations. WEFT_DEV_OP_NONE measures the ring itself. */
 static bool is_empty(const struct proxy_request *r)
 {
     switch (r->operation) {
@@ -181,7 +183,7 @@ static bool is_empty(const struct proxy_request *r)
     }
 }
 
-/* Fence or quiet of all paths that keep something. */
+/* Fence or quiet of all paths with open state. */
 static weft_status order_paths(const struct ring *self, bool quiet)
 {
     struct weft_ctx *ctx = self->ctx;
@@ -207,7 +209,7 @@ static weft_status do_request(const struct ring *self, const struct proxy_reques
     switch (r->operation) {
     case WEFT_DEV_OP_P:
         return r->local ? ops->put(at, r->local, r->bytes, false)
-                        : ops->store(at, &r->value, r->bytes); /* little-endian, as every GPU */
+                        : ops->store(at, &r->value, r->bytes); /* little-endian, like every GPU */
     case WEFT_DEV_OP_G:
         return ops->load(at, before, r->bytes);
     case WEFT_DEV_OP_PUT:
@@ -220,7 +222,7 @@ static weft_status do_request(const struct ring *self, const struct proxy_reques
     case WEFT_DEV_OP_ATOMIC:
         return run_atomic(at, r, before);
     case WEFT_DEV_OP_FLAG:
-        /* The number of the meeting before must not come behind this one. */
+        /* The fence prevents the flag of the previous barrier from arriving after this one. */
         status = order_paths(self, false);
         return status ? status : ops->store(at, &r->value, 8);
     case WEFT_DEV_OP_SIGNAL:
@@ -231,7 +233,8 @@ static weft_status do_request(const struct ring *self, const struct proxy_reques
     case WEFT_DEV_OP_PUT_PACKET:
         return put_packet(at, r);
     default:
-        return base_fail(WEFT_ERR_UNSUPPORTED, "operation %d is not known here", r->operation);
+        return base_fail(WEFT_ERR_UNSUPPORTED, "the proxy does not know operation %d",
+                         r->operation);
     }
 }
 
@@ -249,8 +252,8 @@ static void fail_job(struct ring *self, weft_status status, const char *what, in
 
 #define SHOW(member, value) atomic_store_explicit(&(member), value, memory_order_relaxed)
 
-/* In the black box, for `weft attach`: what is under way now, and, not more often than every
- * millisecond, how much is behind it. */
+/* Records the current request in the black box, for `weft attach`, and at most once per millisecond
+ * the number of requests after it. */
 static void show_begin(struct ring *self, int operation, int pe)
 {
     enum { LOOK_NS = 1000 * 1000 };
@@ -422,7 +425,7 @@ static weft_status wait_completed(struct weft_job *job, struct proxy *proxy, uin
     return status;
 }
 
-/* All are asked before any is waited for. */
+/* Requests completion of all rings before it waits for the first. */
 weft_status device_proxy_quiet(struct device_proxy *self)
 {
     uint64_t end[WEFT_DEV_RINGS_MOST];

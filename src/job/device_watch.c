@@ -22,7 +22,7 @@ struct device_watch {
     bool stop;
 };
 
-/* True: it is time to stop. Lock held. */
+/* Waits EVERY_NS. True: the thread shall stop. The caller holds the lock. */
 static bool wait_interval(struct device_watch *watch)
 {
     struct timespec until;
@@ -43,7 +43,8 @@ static void *watch_faults(void *argument)
     pthread_mutex_lock(&watch->lock);
     while (!status && !wait_interval(watch)) {
         pthread_mutex_unlock(&watch->lock);
-        status = life_check(watch->job); /* once the job has failed there is nothing more to find */
+        /* after a failure of the job there is nothing more to detect */
+        status = life_check(watch->job);
         pthread_mutex_lock(&watch->lock);
     }
     pthread_mutex_unlock(&watch->lock);
@@ -66,7 +67,7 @@ weft_status device_watch_start(struct weft_job *job, struct device_watch **resul
     if (error) {
         free(watch);
         return base_fail(WEFT_ERR_SYSTEM,
-                         "the thread that looks after device code: pthread_create: %s",
+                         "pthread_create for the thread that watches device code: %s",
                          strerror(error));
     }
     *result = watch;
@@ -82,7 +83,7 @@ weft_status device_watch_kernels(struct weft_job *job)
     if (!needed)
         return WEFT_OK;
     pthread_mutex_lock(&job->lock);
-    if (!job->gpu_watch) /* another thread may have come first */
+    if (!job->gpu_watch) /* another thread may have started it meanwhile */
         status = device_watch_start(job, &job->gpu_watch);
     pthread_mutex_unlock(&job->lock);
     return status;

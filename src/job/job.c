@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining and leaving a job. Joining meets the other PEs, makes the segments, chooses and proves a
- * path to every PE; leaving undoes all of it. A finalized job's handles stay, emptied, so that they
- * can be refused in words. */
+/* Joining and leaving a job. Joining contacts the other PEs, creates the segments, and chooses and
+ * tests a path to every PE; leaving undoes all of it. The handles of a finalized job stay, emptied,
+ * so that calls on them are refused with a message. */
 #include "job/device_state.h"
 #include "job/device_watch.h"
 
@@ -20,17 +20,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* With a CPU per PE a yield costs little, but it does cost a system call: waits of up to some 100
- * us do without. Longer ones are likely for a PE that does not run, because the machine has other
- * work. Where PEs share a CPU the awaited one is likely not running at all: each poll, and more so
- * each pause (60 ns on recent Xeons), keeps it from it. */
+/* Numbers of polls before a yield. With a CPU per PE a yield costs only a system call, so waits of
+ * up to about 100 us do without; longer ones are likely for a PE that does not run because the
+ * machine has other work. Where PEs share a CPU, the awaited PE is probably not running: each poll
+ * delays it, and each pause instruction more so (60 ns on recent Xeons). */
 enum { SPIN_SPARE_CPUS = 2000, SPIN_SHARED_CPUS = 2, SPIN_BETWEEN_LOOKS = 8, PROVE_OFF_CHOICE = 2 };
 
-/* What the PEs tell each other first. */
+/* Exchange record of weft_init(). */
 struct init_record {
     char version[16];
     uint64_t heap_bytes, data_bytes;
-    uint64_t cpus[CPUS_FOLDED_WORDS]; /* those this PE may run on */
+    uint64_t cpus[CPUS_FOLDED_WORDS]; /* CPUs that this PE may run on */
     int32_t pid;
     int32_t device; /* device_wanted() */
     int32_t prove;  /* WEFT_PROVE is not off */
@@ -51,7 +51,8 @@ static void fill_init_record(struct weft_job *job, const weft_init_attr *attr,
     cpus_allowed(init_record->cpus);
 }
 
-/* All PEs of a node have as many CPUs as the union of their masks: each may be bound to its own. */
+/* Number of CPUs of a node's PEs: the union of their masks, because each PE may be bound to its
+ * own. */
 static int node_cpus(const struct weft_job *job, const struct init_record *all, int node, int *pes)
 {
     uint64_t any[CPUS_FOLDED_WORDS] = {0};
@@ -97,7 +98,7 @@ static weft_status compare_records(const struct weft_job *job, const struct init
         if (all[pe].heap_bytes != all[0].heap_bytes)
             return base_fail(WEFT_ERR_MISMATCH,
                              "the heap has %llu bytes at PE 0 and %llu at PE %d; WEFT_HEAP_SIZE "
-                             "must be alike everywhere",
+                             "must be the same at every PE",
                              (unsigned long long)all[0].heap_bytes,
                              (unsigned long long)all[pe].heap_bytes, pe);
         if (all[pe].data_bytes != all[0].data_bytes)
@@ -184,7 +185,8 @@ static void start_box(struct weft_job *job, const struct init_record *mine)
     job->fault = &device_box(box)->failed;
 }
 
-/* After the barrier every local box must be what its place says: a wrong mapping shows here. */
+/* After the barrier every local box must have the PE number of its slot; this detects a wrong
+ * mapping. */
 static weft_status check_boxes(struct weft_job *job)
 {
     for (int slot = 0; slot < job->boot->local_npes; slot++) {
@@ -219,7 +221,7 @@ static weft_status make_world(struct weft_job *job)
     job->system_ctx->seg[SEG_SYSTEM].base = (uintptr_t)job->segments[SEG_SYSTEM].base;
     job->system_ctx->seg[SEG_SYSTEM].size = job->segments[SEG_SYSTEM].size;
     unsigned char *free_slots = (unsigned char *)job->box + BOX_BYTES;
-    free_slots[0] &= (unsigned char)~3u; /* world and node */
+    free_slots[0] &= (unsigned char)~3u; /* slots of the world and node teams */
     return WEFT_OK;
 }
 
@@ -246,7 +248,8 @@ static void count_cpus(struct weft_job *job, const struct init_record *all)
     job_set_spin(job, false);
 }
 
-/* PEs that do not reach each other are told as soon as those that do not find each other. */
+/* Tests the paths within WEFT_BOOT_LIMIT, so that PEs that cannot reach each other fail as early as
+ * PEs that cannot find each other. */
 static weft_status prove_initial(struct weft_job *job)
 {
     uint64_t limit = job->wait_limit_ns, boot = config_duration_ns(CONFIG_BOOT_LIMIT);
@@ -291,7 +294,7 @@ static weft_status join_pes(struct weft_job *job, const weft_init_attr *attr)
         status = job_probe_paths(job, paths);
     if (!status)
         status = job_join_paths(job, job_choose_paths(job, WEFT_HOST));
-    /* Every PE has started its box. */
+    /* Here every PE has started its box. */
     if (!status)
         status = make_world(job);
     if (!status)
@@ -304,7 +307,7 @@ static weft_status join_pes(struct weft_job *job, const weft_init_attr *attr)
 
 static void drop_segments(struct weft_job *job)
 {
-    /* PEs as threads: nobody may unmap while another still leaves its last barrier. */
+    /* PEs as threads: no PE may unmap while another one is still leaving its last barrier. */
     if (job->threads_are_pes)
         job->boot->ops->barrier(job->boot);
     global_data_unshare(&job->segments[SEG_DATA]);
@@ -329,31 +332,32 @@ static void end_callbacks(struct weft_job *job)
     job->end_host_callbacks = NULL;
 }
 
-/* What the others and `weft attach` read of a PE that leaves. */
+/* Records the end of this PE in its black box, for the other PEs and `weft attach`. */
 static void record_end(struct box *box, weft_status why, const char *sentence)
 {
     if (why) {
-        box->exit_code = EXIT_FAILURE; /* 0 would mean that the program ended the job on purpose */
+        /* 0 would mean that the program called weft_abort() with code 0 */
+        box->exit_code = EXIT_FAILURE;
         if (!box->failure[0])
             snprintf(box->failure, sizeof box->failure, "%.255s", sentence);
     }
     atomic_store(&box->state, why ? BOX_ABORTED : BOX_FINALIZED);
 }
 
-/* In the order in which the threads of this PE use each other and what is here:
- * calls on streams, which may do all that the program may, begin watches and give the proxy work;
- * the watches, which read the black box and the control connection, also those of device code;
- * the proxy, whose contexts go over paths, and what kernels read;
- * contexts, then the paths with their threads (of net, staged, gda), which read no context that has
- * been closed and tell the black box what they find;
- * the GPU side, whose copies tell the black box too, with the mappings in it;
- * then the box, the segments, and last the connection to the others, through which a death is heard
- * of. Files have ended before (weft_finalize()), as has what the program's own threads do. */
+/* Destroys the job in the order in which the threads of this PE depend on each other:
+ * 1. host callbacks on streams, which may call everything, start watches and use the proxy;
+ * 2. the watches, also those of device code, which read the black box and the control connection;
+ * 3. the proxy, whose contexts use paths, and the device state that kernels read;
+ * 4. contexts, then the paths with their threads (net, staged, gda), which read no closed context
+ * and write findings to the black box;
+ * 5. the GPU side with its mappings, whose copies write to the black box too;
+ * 6. the box, the segments, and last the connection to the other PEs, which reports deaths.
+ * Files have been closed before (weft_finalize()), and the program's own threads have ended. */
 static void tear_down(struct weft_job *job, weft_status why, const char *sentence)
 {
     const bool clean = why == WEFT_OK;
-    /* Before anything by which the others could find out: else they would take this PE for one that
-     * has gone without a word. */
+    /* First, before the other PEs could notice the end: otherwise they would report this PE as died
+     * without a message. */
     if (!clean && job->boot)
         job->boot->ops->fail(job->boot, why, sentence);
     job->ended_well = job_ended_well(job);
@@ -382,7 +386,8 @@ static void tear_down(struct weft_job *job, weft_status why, const char *sentenc
     job->boot = NULL;
 }
 
-/* Handles of finalized jobs live on so that their use can be refused; this keeps them reachable. */
+/* List of finalized jobs: their handles stay valid, so that calls on them are refused; the list
+ * keeps them reachable for leak checkers. */
 static struct finalized_job {
     struct weft_job *job;
     struct finalized_job *next;
@@ -426,7 +431,7 @@ static void free_job(struct weft_job *job)
     free(job);
 }
 
-/* Peers are looked at often enough for the times that were set, seldom enough to cost nothing. */
+/* Checks the peers often enough for the configured times, and rarely enough to cost nothing. */
 static void set_wait_times(struct weft_job *job)
 {
     enum { MOST_NS = 1000 * 1000 * 1000, LEAST_NS = 2 * 1000 * 1000, LOOKS_PER_LIMIT = 16 };
@@ -526,13 +531,13 @@ weft_status job_finalized(const char *function)
 weft_status job_fail(struct weft_job *job, weft_status status, const char *sentence)
 {
     char copy[sizeof job->failure];
-    snprintf(copy, sizeof copy, "%s", sentence); /* may be the last error itself */
+    snprintf(copy, sizeof copy, "%s", sentence); /* `sentence` may be the last error itself */
     pthread_mutex_lock(&job->lock);
     if (!atomic_load(&job->failed)) {
         snprintf(job->failure, sizeof job->failure, "%s", copy);
         snprintf(job->box->failure, sizeof job->box->failure, "%.255s", copy);
         atomic_store_explicit(&job->failed, (int)status, memory_order_release);
-        /* Pairs with nothing: whoever sees it asks for the sentence under the lock. */
+        /* Relaxed: a thread that sees the word reads the sentence under the lock. */
         __atomic_store_n(job->fault, (int32_t)status, __ATOMIC_RELAXED);
         log_info("%s", copy);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of the paths of this PE: to the program, and to other processes by the choices and
- * their reasons in the black box (box/choices.h), for `weft explain --job`. Decides nothing. */
+/* Reports the paths of this PE to the program, and publishes the choices and their reasons in the
+ * black box (box/choices.h) for `weft explain --job`. Decides nothing. */
 #include "job/job.h"
 
 #include "base/text.h"
@@ -12,7 +12,8 @@
 
 enum { SHOWN_MORE_BYTES = PATH_FOUND_BYTES + 240 };
 
-_Static_assert((int)BOX_KINDS == (int)MEMORY_KINDS, "the box has a place for every kind of memory");
+_Static_assert((int)BOX_KINDS == (int)MEMORY_KINDS,
+               "the box has an entry for every kind of memory");
 
 static struct box_choices *published_choices(const struct weft_job *job)
 {
@@ -24,7 +25,7 @@ static struct box_choice *published_choice(const struct weft_job *job, weft_kind
     return &published_choices(job)->choices[(size_t)kind * (size_t)job->npes + (size_t)pe];
 }
 
-/* What is known beside why the path was chosen: "; ...", "" = nothing. */
+/* Text that is appended to the reason of the choice: "; ...", or "". */
 static void format_details(struct weft_job *job, weft_kind kind, int pe,
                            char text[SHOWN_MORE_BYTES])
 {
@@ -36,7 +37,7 @@ static void format_details(struct weft_job *job, weft_kind kind, int pe,
              stripes[0] ? "; large copies: " : "", stripes);
 }
 
-/* Why the path that is taken is taken, with all that is known of it. */
+/* Publishes the reason of the chosen path with all findings. */
 static void show_taken(struct weft_job *job, weft_kind kind, int pe)
 {
     const struct path_choice *choice = &job->paths.choices[kind][pe];
@@ -48,7 +49,7 @@ static void show_taken(struct weft_job *job, weft_kind kind, int pe)
     published_choice(job, kind, pe)->why[choice->path] = box_reason(published_choices(job), text);
 }
 
-/* By whichever thread has made the copy that told. */
+/* Called by the thread whose copy produced the finding. */
 void job_show_stripes(void *of, int pe)
 {
     struct weft_job *job = of;
@@ -57,7 +58,7 @@ void job_show_stripes(void *of, int pe)
     pthread_mutex_unlock(&job->show_lock);
 }
 
-/* Where not all of it fits, why this path is taken comes before why the others are not. */
+/* Where not all text fits, the reason for this path comes before the reasons against the others. */
 void job_path_reason(struct weft_job *job, weft_kind kind, int pe, char *text, size_t bytes)
 {
     const struct path_choice *choice = &job->paths.choices[kind][pe];
@@ -78,7 +79,7 @@ void job_show_choice(struct weft_job *job, weft_kind kind, int pe, const struct 
     struct box_choice *to = published_choice(job, kind, pe);
     pthread_mutex_lock(&job->show_lock);
     for (int path = 0; path < PATH_COUNT; path++)
-        if (!(choice->failed & 1u << path)) /* job_show_failed() has said more of those */
+        if (!(choice->failed & 1u << path)) /* job_show_failed() has published details of those */
             to->why[path] = box_reason(published_choices(job), path_why((enum path_id)path, facts,
                                                                         &job->order, choice->path));
     choice->shown = choice->path == PATH_NONE ? 0 : to->why[choice->path];

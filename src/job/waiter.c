@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slow part of waiting: giving the CPU away, showing the wait in the black box, telling
- * slowness from death. A wait fails when a PE has died, when the job has failed, or when for the
- * whole limit neither what it waits for nor any PE it depends on has moved. */
+/* The slow part of waiting: yields the CPU, publishes the wait in the black box, and distinguishes
+ * slow from dead PEs. A wait fails when a PE has died, when the job has failed, or when neither the
+ * awaited value nor any PE that the wait depends on has made progress for the whole limit. */
 #include "job/waiter.h"
 
 #include "base/clock.h"
@@ -13,23 +13,24 @@
 #include <time.h>
 
 enum {
-    POLLS_PER_CHECK = 32,               /* at the clock, while the wait is still short */
-    CHECKS_PER_YIELD = 32,              /* at the paths, by a thread that is alone on its CPU */
-    YIELD_ALONE_NS = 1000,              /* a yield to somebody takes longer */
-    SHOW_AFTER_NS = 1000 * 1000,        /* into the black box */
-    SLEEP_AFTER_NS = 50 * 1000 * 1000,  /* from then on the thread sleeps between polls: */
-    SLEEP_SHARE = 1000,                 /* for this part of the time it has waited in vain, */
-    SLEEP_SHORTEST_NS = 50 * 1000,      /* at least this */
-    SLEEP_LONGEST_NS = 2 * 1000 * 1000, /* and at most this */
-    REMOTE_LIMIT_SHARE = 8,             /* of the limit, for an answer from another node */
+    POLLS_PER_CHECK = 32,  /* polls per check of the clock, while the wait is short */
+    CHECKS_PER_YIELD = 32, /* polls of the paths per yield, by a thread that is alone on its CPU */
+    YIELD_ALONE_NS = 1000, /* a yield to another thread takes longer */
+    SHOW_AFTER_NS = 1000 * 1000,        /* a wait is published in the black box after this time */
+    SLEEP_AFTER_NS = 50 * 1000 * 1000,  /* after this time the thread sleeps between polls */
+    SLEEP_SHARE = 1000,                 /* for 1 / SLEEP_SHARE of the time without progress, */
+    SLEEP_SHORTEST_NS = 50 * 1000,      /* at least this long */
+    SLEEP_LONGEST_NS = 2 * 1000 * 1000, /* at most this long */
+    /* 1 / this part of the limit is allowed for a reply from another node */
+    REMOTE_LIMIT_SHARE = 8,
 };
 
-/* This thread is in watch_remote_nodes(), whose own waits neither look further nor are shown: as
- * the look of a wait they move nothing. */
+/* This thread is in watch_remote_nodes(). Its own waits do not check further nodes and are not
+ * published: as a part of a wait they count as no progress. */
 static _Thread_local bool in_remote_check;
 
-/* Other PEs, and threads that are PEs, may read meanwhile: what they act upon is a word that cannot
- * tear (watch.c). */
+/* Fills the entry in the black box. Other PEs, and threads that are PEs, may read it at the same
+ * time; the word that they act on cannot tear (watch.c). */
 static void fill_wait(const struct waiter *waiter, struct box_wait *wait)
 {
     __atomic_store_n(&wait->peer, waiter->peer, __ATOMIC_RELAXED);
@@ -53,7 +54,7 @@ static void publish_wait(struct waiter *waiter, uint64_t now)
         fill_wait(waiter, slot);
         slot->since_ns = now - waiter->waited_ns;
         waiter->slot = slot;
-        if (waiter->team < 0) /* calls on teams are in the history from their beginning */
+        if (waiter->team < 0) /* collectives are in the history from their start */
             box_record(box, waiter->operation, waiter->peer, waiter->offset, 0);
         return;
     }
@@ -104,9 +105,9 @@ static void warn_once(struct waiter *waiter)
     log_warn("%s; `weft attach %d` shows who waits for whom", text, waiter->job->box->pid);
 }
 
-/* Where the wait depends on PEs of other nodes, and half of the limit has passed: as long as some
- * of them move, it does not go on. Time that passes because they cannot be asked is time in which
- * nothing moves. */
+/* Checks PEs of other nodes, once half of the limit has passed and the wait depends on them. While
+ * some of them make progress, the idle time does not increase. Time in which they cannot be read
+ * counts as time without progress. */
 static void check_remote_nodes(struct waiter *waiter)
 {
     uint64_t half = waiter->job->wait_limit_ns / 2;
@@ -124,7 +125,8 @@ static void check_remote_nodes(struct waiter *waiter)
     waiter->remote_checked = true;
 }
 
-/* A look at the PEs that this wait depends on: whether they move, and who is to blame. */
+/* Checks the PEs that this wait depends on: whether they make progress, and which one causes the
+ * delay. */
 static weft_status check_peers(struct waiter *waiter)
 {
     struct weft_job *job = waiter->job;
@@ -133,7 +135,7 @@ static weft_status check_peers(struct waiter *waiter)
         waiter->idle_ns = 0;
     else if (view.stopped && waiter->idle_ns > waiter->peers_idle_ns)
         waiter->idle_ns =
-            waiter->peers_idle_ns; /* a stopped PE cannot move: this time is no fault */
+            waiter->peers_idle_ns; /* a stopped PE cannot make progress: this time does not count */
     waiter->moves = view.moves;
     if (view.remote)
         check_remote_nodes(waiter);
@@ -162,8 +164,8 @@ static void count_time(struct waiter *waiter, uint64_t seen, uint64_t now)
     waiter->others_seen = waiter->others;
 }
 
-/* Longer the longer the wait already is: the delay stays a small part of it, and many waiting PEs
- * leave the CPUs to those that compute. */
+/* Sleeps longer the longer the wait already lasts: the delay stays a small share of the wait, and
+ * many waiting PEs leave the CPUs to those that compute. */
 static void sleep_briefly(uint64_t idle_ns)
 {
     uint64_t ns = idle_ns / SLEEP_SHARE;
@@ -171,7 +173,7 @@ static void sleep_briefly(uint64_t idle_ns)
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* A death that ends a collective: which one, behind who has died. */
+/* Appends the name of the collective that a death ended to the message of the death. */
 static weft_status name_operation(const struct waiter *waiter, weft_status status)
 {
     char death[600];
@@ -199,9 +201,9 @@ static weft_status check_progress(struct waiter *waiter, uint64_t seen)
     return status;
 }
 
-/* Where PEs share a CPU this is what lets the awaited one run. A wake-up through a futex takes
- * twice as long on the same CPU (1.8 us against 1.2 us for a turn on a Xeon under KVM), ten times
- * as long across idle CPUs, and would put a check into every put. True: nobody else ran. */
+/* Yields, which lets the awaited PE run where PEs share a CPU. A wake-up through a futex takes
+ * twice as long on the same CPU (1.8 us against 1.2 us for a yield on a Xeon under KVM), ten times
+ * as long across idle CPUs, and would require a check in every put. True: no other thread ran. */
 static bool yield_cpu(void)
 {
     uint64_t before = clock_now_ns();
@@ -209,8 +211,8 @@ static bool yield_cpu(void)
     return clock_now_ns() - before < YIELD_ALONE_NS;
 }
 
-/* Between looks at the paths, which are calls of the system themselves. A PE that has its CPU to
- * itself gives it away now and then only, which shows whether it still has. */
+/* Yields between polls of the paths, which are system calls themselves. A PE that has its CPU to
+ * itself yields only occasionally, which shows whether it still has. */
 static void yield_between_checks(struct waiter *waiter, bool came)
 {
     _Atomic bool *alone = &waiter->job->paths.alone;
@@ -225,7 +227,8 @@ static void yield_between_checks(struct waiter *waiter, bool came)
 
 weft_status waiter_slow(struct waiter *waiter, uint64_t seen)
 {
-    if (unlikely(waiter->job->default_ctx->open_count)) /* it reaches every PE, over every path */
+    /* the default context has every path that is in use */
+    if (unlikely(waiter->job->default_ctx->open_count))
         yield_between_checks(waiter, job_progress(waiter->job));
     else
         sched_yield();

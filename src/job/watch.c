@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following waits from black box to black box. Boxes are read while they are written: a torn entry
- * leads to a wrong PE for one look, never out of bounds. */
+/* Follows waits from black box to black box. Boxes are written while they are read: a torn entry
+ * leads to a wrong PE for one check, never out of bounds. */
 #include "job/watch.h"
 
 #include "base/clock.h"
@@ -11,11 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SET_WORDS = 64, SET_BITS = 64 * SET_WORDS }; /* PEs of a node that are followed */
+/* largest number of PEs of a node that are followed */
+enum { SET_WORDS = 64, SET_BITS = 64 * SET_WORDS };
 
 struct set {
     uint64_t words[SET_WORDS];
-    bool remote; /* and PEs of other nodes */
+    bool remote; /* the set also contains PEs of other nodes */
 };
 
 static bool set_has(const struct set *set, int i)
@@ -51,7 +52,7 @@ static void add_pe(const struct weft_job *job, struct set *set, int pe)
         set_add(set, slot);
 }
 
-/* Whom the waits in the box of this slot depend on. */
+/* Adds the PEs that the waits in the box of this slot depend on. */
 static void add_waits(const struct weft_job *job, struct set *set, int slot)
 {
     struct box *box = job_box(job, slot);
@@ -76,7 +77,8 @@ static void collect_dependencies(const struct weft_job *job, int pe, struct set 
     }
 }
 
-/* The process of a slot in this process's numbering, 0 if unknown: who holds its byte (life.c). */
+/* The process id of a slot in this process's PID namespace, from the lock on its byte (life.c); 0:
+ * unknown. */
 static pid_t pid_of(const struct weft_job *job, int slot)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
@@ -86,7 +88,8 @@ static pid_t pid_of(const struct weft_job *job, int slot)
     return lock.l_pid > 0 ? lock.l_pid : 0;
 }
 
-/* False too where /proc is of another PID namespace, whose numbers are other processes. */
+/* Whether a process is stopped. Also false where /proc belongs to another PID namespace, whose
+ * numbers are other processes. */
 static bool is_stopped(pid_t pid)
 {
     char path[32], text[512];

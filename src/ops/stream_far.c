@@ -68,7 +68,7 @@ struct callback_stream {
 
 struct page {
     struct page *next;
-    struct pair *pairs; /* pinned memory; its GPU address is the next field */
+    struct pair *pairs; /* pinned memory; its GPU address is gpu_address */
     CUdeviceptr gpu_address;
     unsigned turn; /* next pair to use: pairs are used in turn, so that none is reused soon */
     bool used[PAIRS];

@@ -133,7 +133,7 @@ static void fails(const char *lacks)
     CHECK(strstr(said, "from PE ") &&
           strstr(said, "p2p: its proof failed; staged: its proof failed"));
     CHECK(strstr(said, lacks));
-    CHECK(strstr(said, "what the proof of path staged saw: made to lie"));
+    CHECK(strstr(said, "the test of path staged saw: made to lie"));
 }
 
 int main(int argc, char **argv)
