@@ -78,7 +78,7 @@ static void describe_state(const struct waiter *waiter, const char *verb, char *
     if (waiter->peer >= 0)
         snprintf(whom, sizeof whom, " for PE %d", waiter->peer);
     if (waiter->compare == BOX_COMPARE_CALLS)
-        snprintf(doing, sizeof doing, "streams have not come to the others");
+        snprintf(doing, sizeof doing, "streams have not reached the others");
     else
         watch_describe(waiter->job, waiter->peer, doing, sizeof doing);
     snprintf(text, bytes, "PE %d: %s %s %.1f s%s: %s; %s", waiter->job->pe,
