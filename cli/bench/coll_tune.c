@@ -211,7 +211,7 @@ weft_status coll_tune(struct coll_bench *b)
     if (b->wrong)
         return base_fail(WEFT_ERR_JOB, "data arrived wrong; nothing is kept");
     struct coll_rates measured = t.rates;
-    coll_rates_mend(&t.rates);
+    coll_rates_replace_invalid(&t.rates);
     /* One PE of each node, once all agree that the times are theirs: they are alike everywhere. */
     weft_team *node = weft_team_node(b->bench.job);
     if (weft_team_my_pe(node) == 0)

@@ -40,9 +40,9 @@ void box_wait_text(const struct box_wait *wait, char *text, size_t bytes)
     char expected[24], seen[24];
     number_text(wait, atomic_load(&wait->expected), expected, sizeof expected);
     number_text(wait, atomic_load(&wait->seen), seen, sizeof seen);
-    if (atomic_load(&wait->operation) == BOX_OP_SETTLE)
+    if (atomic_load(&wait->operation) == BOX_OP_DEVICE_QUIET)
         snprintf(text, bytes, "%s of %s requests to the proxy are complete", seen, expected);
-    else if (wait->compare == BOX_COMPARE_CALLS)
+    else if (wait->compare == BOX_COMPARE_CALLBACKS)
         snprintf(text, bytes, "%s host callbacks are enqueued on streams, %s have run", expected,
                  seen);
     else if (wait->compare == BOX_COMPARE_REQUEST && atomic_load(&wait->expected))
@@ -91,7 +91,7 @@ void box_doing_text(const struct box *box, char *text, size_t bytes)
              box->pe, box->pid, box_operation_name(last));
 }
 
-uint64_t box_moves(const struct box *box)
+uint64_t box_progress_count(const struct box *box)
 {
     uint64_t moves = atomic_load_explicit(&box->steps, memory_order_relaxed) +
                      atomic_load_explicit(&box->past_count, memory_order_relaxed);

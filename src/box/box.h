@@ -41,7 +41,7 @@
     X(PROVE, "prove")                                                                              \
     X(INIT, "init")                                                                                \
     X(FINALIZE, "finalize")                                                                        \
-    X(SETTLE, "quiet of device code")                                                              \
+    X(DEVICE_QUIET, "quiet of device code")                                                        \
     X(FILE_TEAM, "file scatter or gather")                                                         \
     X(REDUCESCATTER, "reducescatter")                                                              \
     X(GATHER, "gather")                                                                            \
@@ -70,9 +70,9 @@ enum {
 };
 
 /* Values of box_wait.compare besides weft_cmp. BOX_COMPARE_REQUEST: a path waits for its request
- * number `expected`, or, with 0, for all pending operations. BOX_COMPARE_CALLS: a wait for host
+ * number `expected`, or, with 0, for all pending operations. BOX_COMPARE_CALLBACKS: a wait for host
  * callbacks on streams. */
-enum { BOX_COMPARE_REQUEST = 256, BOX_COMPARE_CALLS };
+enum { BOX_COMPARE_REQUEST = 256, BOX_COMPARE_CALLBACKS };
 
 /* One wait in progress. Written only when a wait has become slow. */
 struct box_wait {
@@ -165,10 +165,10 @@ void box_doing_text(const struct box *box, char *text, size_t bytes);
 
 /* The PE's progress counter: a sum that changes whenever the PE starts or ends an operation.
  * Polling inside one wait does not change it. */
-uint64_t box_moves(const struct box *box);
+uint64_t box_progress_count(const struct box *box);
 
 /* Counts one step. Concurrent threads may lose single steps, never all. */
-static inline void box_moved(struct box *box)
+static inline void box_count_step(struct box *box)
 {
     atomic_store_explicit(&box->steps, atomic_load_explicit(&box->steps, memory_order_relaxed) + 1,
                           memory_order_relaxed);

@@ -39,7 +39,7 @@ weft_status job_callbacks_wait(struct weft_job *job)
 {
     struct waiter waiter = WAITER(job, BOX_OP_FINALIZE, -1);
     weft_status status = WEFT_OK;
-    waiter.compare = BOX_COMPARE_CALLS;
+    waiter.compare = BOX_COMPARE_CALLBACKS;
     waiter.expected = atomic_load(&job->callbacks.enqueued);
     for (uint64_t finished;
          !status && (finished = atomic_load(&job->callbacks.finished)) < waiter.expected;) {

@@ -35,7 +35,7 @@ struct device_proxy {
     struct ring rings[WEFT_DEV_RINGS_MOST];
 };
 
-/* ------------------------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------------------------ addresses */
 
 static bool is_inside(uintptr_t at, uintptr_t base, size_t size, size_t *offset)
 {
@@ -238,7 +238,7 @@ static weft_status do_request(const struct ring *self, const struct proxy_reques
     }
 }
 
-/* --------------------------------------------------------------------------- for the thread */
+/* -------------------------------------------------------------- functions that the thread calls */
 
 static void fail_job(struct ring *self, weft_status status, const char *what, int pe)
 {
@@ -266,7 +266,7 @@ static void show_begin(struct ring *self, int operation, int pe)
         return;
     self->shown_ns = now;
     uint64_t taken = atomic_load_explicit(&self->proxy->taken, memory_order_relaxed);
-    uint64_t given = proxy_between(self->proxy, taken, proxy_given(self->proxy));
+    uint64_t given = proxy_between(self->proxy, taken, proxy_written_end(self->proxy));
     SHOW(box->behind, given ? given - 1 : 0);
 }
 
@@ -413,7 +413,7 @@ void device_proxy_close(struct device_proxy *self)
 
 static weft_status wait_completed(struct weft_job *job, struct proxy *proxy, uint64_t end)
 {
-    struct waiter waiter = WAITER(job, BOX_OP_SETTLE, -1);
+    struct waiter waiter = WAITER(job, BOX_OP_DEVICE_QUIET, -1);
     weft_status status = WEFT_OK;
     waiter.expected = proxy_between(proxy, proxy->number, end);
     while (!status && !proxy_completed(proxy, end)) {
@@ -431,8 +431,8 @@ weft_status device_proxy_quiet(struct device_proxy *self)
     uint64_t end[WEFT_DEV_RINGS_MOST];
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < self->n; i++) {
-        end[i] = proxy_given(&self->proxies[i]);
-        proxy_want(&self->proxies[i], end[i]);
+        end[i] = proxy_written_end(&self->proxies[i]);
+        proxy_request_completion(&self->proxies[i], end[i]);
     }
     for (uint32_t i = 0; i < self->n && !status; i++)
         status = wait_completed(self->job, &self->proxies[i], end[i]);

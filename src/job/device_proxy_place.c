@@ -65,8 +65,8 @@ bool device_proxy_shares_cpus(const struct weft_job *job, int threads)
     cpu_set_t own;
     const char *wanted = config_string(CONFIG_PROXY_CPUS);
     bool named = strcmp(wanted, "any") != 0 && strcmp(wanted, "near") != 0;
-    return !named &&
-           (job->crowded || sched_getaffinity(0, sizeof own, &own) || CPU_COUNT(&own) <= threads);
+    return !named && (job->oversubscribed || sched_getaffinity(0, sizeof own, &own) ||
+                      CPU_COUNT(&own) <= threads);
 }
 
 weft_status device_proxy_place(const struct weft_job *job, pthread_t thread)

@@ -70,18 +70,18 @@ static int node_cpus(const struct weft_job *job, const struct init_record *all, 
     return cpus ? cpus : 1;
 }
 
-static bool node_crowded(const struct weft_job *job, const struct init_record *all, int node)
+static bool node_oversubscribed(const struct weft_job *job, const struct init_record *all, int node)
 {
     int pes, cpus = node_cpus(job, all, node, &pes);
     return pes > cpus;
 }
 
-static bool crowded(const struct weft_job *job, const struct init_record *all)
+static bool oversubscribed(const struct weft_job *job, const struct init_record *all)
 {
     int known = -1; /* nodes are numbered in the order of their first PE */
     for (int pe = 0; pe < job->npes; pe++) {
         int node = job->boot->node_of[pe];
-        if (node > known && node_crowded(job, all, node))
+        if (node > known && node_oversubscribed(job, all, node))
             return true;
         known = node > known ? node : known;
     }
@@ -244,7 +244,7 @@ static void count_cpus(struct weft_job *job, const struct init_record *all)
 {
     int pes;
     job->node_cpus = job->paths.cpus = node_cpus(job, all, job->boot->node_of[job->pe], &pes);
-    job->crowded = crowded(job, all);
+    job->oversubscribed = oversubscribed(job, all);
     job_set_spin(job, false);
 }
 

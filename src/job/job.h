@@ -162,7 +162,7 @@ struct weft_job {
     bool checking;
     bool ended_well; /* result of job_ended_well() after the black box is unmapped */
     bool threads_are_pes;
-    bool crowded;                /* some node has more PEs than CPUs; the same at every PE */
+    bool oversubscribed;         /* some node has more PEs than CPUs; the same at every PE */
     int node_cpus;               /* number of CPUs that the PEs of this node may run on */
     uint32_t spin;               /* polls before a waiting PE yields */
     uint32_t spin_between_looks; /* the same, where the awaited change may arrive as a message */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -------------------------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------------------------- probing */
 
 uint32_t job_paths_wanted(const struct weft_job *job)
 {
@@ -247,7 +247,7 @@ void job_init_paths(struct weft_job *job)
     job->paths.tell_found = report_found;
 }
 
-/* --------------------------------------------------------------------- settling what was proven */
+/* ----------------------------------------------------------------------- replacing failed paths */
 
 static weft_status refill_contexts(struct weft_job *job)
 {
@@ -391,7 +391,7 @@ weft_status job_drop_failed_paths(struct weft_job *job, weft_kind kind,
     return status ? job_fail(job, status, base_last_error()) : WEFT_OK;
 }
 
-/* --------------------------------------------------------------------------- proof of the paths */
+/* ---------------------------------------------------------------------------- testing the paths */
 
 _Static_assert(sizeof(struct prove_line) <= GPU_LINE_BYTES, "a line fits its place");
 

@@ -64,7 +64,7 @@ void waiter_unpublish(struct waiter *waiter)
 {
     atomic_store_explicit(&waiter->slot->operation, BOX_OP_NONE, memory_order_release);
     waiter->slot = NULL;
-    box_moved(waiter->job->box);
+    box_count_step(waiter->job->box);
 }
 
 /* "barrier of team 0 has waited 60.0 s for PE 3: step 17 awaited, ..." */
@@ -77,7 +77,7 @@ static void describe_state(const struct waiter *waiter, const char *verb, char *
     box_wait_text(&wait, what, sizeof what);
     if (waiter->peer >= 0)
         snprintf(whom, sizeof whom, " for PE %d", waiter->peer);
-    if (waiter->compare == BOX_COMPARE_CALLS)
+    if (waiter->compare == BOX_COMPARE_CALLBACKS)
         snprintf(doing, sizeof doing, "streams have not reached the others");
     else
         watch_describe(waiter->job, waiter->peer, doing, sizeof doing);

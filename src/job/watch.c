@@ -117,7 +117,7 @@ struct watch watch_peers(struct weft_job *job, int pe)
     for (int slot = 0; slot < slots(job); slot++) {
         if (!set_has(&set, slot))
             continue;
-        view.moves += box_moves(job_box(job, slot));
+        view.moves += box_progress_count(job_box(job, slot));
         view.stopped = view.stopped || is_stopped(pid_of(job, slot));
     }
     view.remote = set.remote;
@@ -138,7 +138,7 @@ uint64_t watch_remote_nodes(struct weft_job *job, uint64_t *moves)
         if (ops->get(box, copy, sizeof *copy, false))
             failed_ns = clock_now_ns() - begun_ns;
         else
-            *moves += box_moves(copy);
+            *moves += box_progress_count(copy);
     }
     free(copy);
     return failed_ns;

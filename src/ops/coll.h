@@ -125,27 +125,27 @@ weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation
 
 /* What each member reports of its block of a collect, so that all members choose the same
  * algorithm. bytes: size of the block. at: byte offset of the block in the member's GPU heap, or
- * COLL_ELSEWHERE. */
-struct coll_share {
+ * COLL_NOT_IN_GPU_HEAP. */
+struct coll_block_record {
     uint64_t bytes, at;
 };
-#define COLL_ELSEWHERE UINT64_MAX /* src or dst is not in the GPU heap */
+#define COLL_NOT_IN_GPU_HEAP UINT64_MAX /* src or dst is not in the GPU heap */
 
-struct coll_share coll_gpu_share(const struct weft_team *team, const void *dst, const void *src,
-                                 size_t bytes);
+struct coll_block_record coll_gpu_block_record(const struct weft_team *team, const void *dst,
+                                               const void *src, size_t bytes);
 
 /* shares: one entry for each member. before: bytes of the blocks in front of this member's block.
  * total: bytes of all blocks. */
 weft_status coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
-                             const struct coll_share *shares, size_t before, size_t total);
+                             const struct coll_block_record *shares, size_t before, size_t total);
 
 weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                              ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n);
 
 /* Decides whether kernels (coll_kernel.h) perform a host-initiated collective on this memory, with
  * blocks of `bytes` bytes. The answer is the same at every member. Collective over the team. */
-weft_status coll_by_kernel(struct weft_team *team, const void *dst, const void *src, uint64_t bytes,
-                           bool *kernel);
+weft_status coll_choose_kernel(struct weft_team *team, const void *dst, const void *src,
+                               uint64_t bytes, bool *kernel);
 weft_status coll_kernel_reduction(const char *function, struct weft_team *team, bool everywhere,
                                   void *dst, const void *src, uint64_t bytes,
                                   const struct combiner *c);

@@ -61,7 +61,7 @@ static weft_status part_of(struct weft_team *team, const struct coll_request *re
         host &= !there;
     }
     weft_status status =
-        coll_kernel_pays(team, host ? most_sent(request, team->n) : UINT64_MAX, &pays);
+        coll_kernel_is_faster(team, host ? most_sent(request, team->n) : UINT64_MAX, &pays);
     *part = !able ? PART_PUTS : pays ? PART_KERNEL : PART_EITHER;
     return status;
 }
@@ -162,7 +162,7 @@ static weft_status by_puts(struct weft_team *team, const struct coll_request *re
     return status;
 }
 
-/* --------------------------------------------------------------------------------------- public */
+/* ------------------------------------------------------------------------------ public function */
 
 static weft_status check_counts(const struct coll_request *request)
 {
@@ -206,5 +206,5 @@ WEFT_EXPORT weft_status weft_alltoallv(weft_team *team, void *dst, size_t room,
         status = agree_on_kernel(team, &request, &kernel);
     if (status)
         return status;
-    return kernel ? coll_kernel_call(team, &request) : by_puts(team, &request);
+    return kernel ? coll_kernel_run(team, &request) : by_puts(team, &request);
 }

@@ -33,7 +33,7 @@ static inline bool coll_reduces(enum coll_what what)
 
 enum coll_algorithm {
     COLL_ALGO_AUTO,           /* nothing is forced: the fastest algorithm by the model */
-    COLL_ALGO_LL,             /* one-shot over LL packets: 8 bytes of data, flags beside them */
+    COLL_ALGO_LL,             /* one-shot over LL packets: 8 bytes of data, a flag next to them */
     COLL_ALGO_TWO_SHOT_LL,    /* each member combines a slice, then sends the result, by LL */
     COLL_ALGO_LL128,          /* one-shot over LL128 lines: 120 bytes of data in 128 */
     COLL_ALGO_TWO_SHOT_LL128, /* as TWO_SHOT_LL, by LL128 */

@@ -89,8 +89,8 @@ static weft_status launch_barrier(struct gpu *gpu, const struct coll_call *call,
     return gpu_coll_launch(gpu, COLL_weft_coll_meet, 1, threads, stream, &barrier);
 }
 
-weft_status coll_engines_put(struct gpu *gpu, const struct coll_call *call, int phases,
-                             unsigned threads, CUstream stream)
+weft_status coll_engines_enqueue(struct gpu *gpu, const struct coll_call *call, int phases,
+                                 unsigned threads, CUstream stream)
 {
     struct gpu_engine_copy copies[GPU_ENGINE_COPIES];
     weft_status status = launch_barrier(gpu, call, threads, stream, false);

@@ -10,7 +10,7 @@
 
 /* Enqueues the collective on the stream. phases and threads: from coll_choose(). The caller has
  * made the device's context current. */
-weft_status coll_engines_put(struct gpu *gpu, const struct coll_call *call, int phases,
-                             unsigned threads, CUstream stream);
+weft_status coll_engines_enqueue(struct gpu *gpu, const struct coll_call *call, int phases,
+                                 unsigned threads, CUstream stream);
 
 #endif

@@ -6,14 +6,14 @@
 #include "ops/coll_kernel.h"
 #include "ops/coll_packed.h"
 
-weft_status coll_by_kernel(struct weft_team *team, const void *dst, const void *src, uint64_t bytes,
-                           bool *kernel)
+weft_status coll_choose_kernel(struct weft_team *team, const void *dst, const void *src,
+                               uint64_t bytes, bool *kernel)
 {
     struct gpu *gpu = team->job->gpu;
     uintptr_t base = gpu ? gpu_heap_own(&gpu->heap)->base : 0;
     *kernel = gpu && (uintptr_t)dst - base < gpu->heap.size &&
               (uintptr_t)src - base < gpu->heap.size && coll_kernel_serves(team);
-    return *kernel && bytes ? coll_kernel_pays(team, bytes, kernel) : WEFT_OK;
+    return *kernel && bytes ? coll_kernel_is_faster(team, bytes, kernel) : WEFT_OK;
 }
 
 /* Sizes and overlaps are checked as for collectives on streams. */
@@ -21,7 +21,7 @@ static weft_status call_kernel(struct weft_team *team, const struct coll_request
 {
     bool host;
     weft_status status = request->bytes ? coll_kernel_memory(team, request, &host) : WEFT_OK;
-    return status || !request->bytes ? status : coll_kernel_call(team, request);
+    return status || !request->bytes ? status : coll_kernel_run(team, request);
 }
 
 weft_status coll_kernel_reduction(const char *function, struct weft_team *team, bool everywhere,
@@ -74,7 +74,7 @@ weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *sr
                                    .bytes = bytes,
                                    .root = root};
     bool kernel;
-    weft_status status = coll_by_kernel(team, dst, src, bytes, &kernel);
+    weft_status status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : call_kernel(team, &request);
     for (int k = 0; team->me == root && k < team->n && !status; k++) {
@@ -98,7 +98,7 @@ weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation
     bool kernel = false;
     weft_status status = WEFT_OK;
     if (operation != BOX_OP_COLLECT) /* blocks of a collect differ in size */
-        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+        status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : call_kernel(team, &request);
     for (int k = 0; k < team->n && bytes && !status; k++) {
@@ -111,25 +111,26 @@ weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation
     return coll_finish_puts(team, operation, status);
 }
 
-struct coll_share coll_gpu_share(const struct weft_team *team, const void *dst, const void *src,
-                                 size_t bytes)
+struct coll_block_record coll_gpu_block_record(const struct weft_team *team, const void *dst,
+                                               const void *src, size_t bytes)
 {
     struct gpu *gpu = team->job->gpu;
     uintptr_t base = gpu ? gpu_heap_own(&gpu->heap)->base : 0;
     bool there =
         gpu && (uintptr_t)dst - base < gpu->heap.size && (uintptr_t)src - base < gpu->heap.size;
-    return (struct coll_share){bytes, there ? (uintptr_t)src - base : COLL_ELSEWHERE};
+    return (struct coll_block_record){bytes, there ? (uintptr_t)src - base : COLL_NOT_IN_GPU_HEAP};
 }
 
 /* Whether kernels can perform a collect. They accept no block that overlaps the destination, not
  * even at its own position. *most: size of the largest block. */
 static bool kernel_collects(const struct weft_team *team, uint64_t to, uint64_t total,
-                            const struct coll_share *shares, uint64_t *most)
+                            const struct coll_block_record *shares, uint64_t *most)
 {
     *most = 0;
     for (int i = 0; i < team->n; i++) {
-        const struct coll_share *s = &shares[i];
-        if (s->bytes && (s->at == COLL_ELSEWHERE || (s->at < to + total && to < s->at + s->bytes)))
+        const struct coll_block_record *s = &shares[i];
+        if (s->bytes &&
+            (s->at == COLL_NOT_IN_GPU_HEAP || (s->at < to + total && to < s->at + s->bytes)))
             return false;
         *most = s->bytes > *most ? s->bytes : *most;
     }
@@ -137,19 +138,19 @@ static bool kernel_collects(const struct weft_team *team, uint64_t to, uint64_t 
 }
 
 weft_status coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
-                             const struct coll_share *shares, size_t before, size_t total)
+                             const struct coll_block_record *shares, size_t before, size_t total)
 {
-    uint64_t bytes = shares[team->me].bytes, most, to = coll_gpu_share(team, dst, dst, 0).at;
+    uint64_t bytes = shares[team->me].bytes, most, to = coll_gpu_block_record(team, dst, dst, 0).at;
     struct coll_request request = {.function = "weft_collect",
                                    .what = COLL_COLLECT,
                                    .dst = dst,
                                    .src = bytes ? src : dst,
                                    .bytes = bytes};
-    bool kernel = to != COLL_ELSEWHERE && coll_kernel_serves(team) &&
+    bool kernel = to != COLL_NOT_IN_GPU_HEAP && coll_kernel_serves(team) &&
                   kernel_collects(team, to, total, shares, &most);
-    weft_status status = kernel ? coll_kernel_pays(team, most, &kernel) : WEFT_OK;
+    weft_status status = kernel ? coll_kernel_is_faster(team, most, &kernel) : WEFT_OK;
     if (status || kernel)
-        return status ? status : coll_kernel_call(team, &request);
+        return status ? status : coll_kernel_run(team, &request);
     return coll_gpu_blocks(team, BOX_OP_COLLECT, dst, src, 0, bytes, before);
 }
 
@@ -165,7 +166,7 @@ weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                                    .dst_stride = (uint64_t)dst_stride,
                                    .src_stride = (uint64_t)src_stride};
     bool kernel;
-    weft_status status = coll_by_kernel(team, dst, src, element * n, &kernel);
+    weft_status status = coll_choose_kernel(team, dst, src, element * n, &kernel);
     if (status || kernel)
         return status ? status : call_kernel(team, &request);
     struct coll_packed packed = {dst, src, (size_t)dst_stride, (size_t)src_stride, element, n};

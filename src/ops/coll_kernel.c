@@ -26,7 +26,7 @@ struct team_coll {
     struct coll_rates rates;
 };
 
-/* ------------------------------------------------------------------------------- agreement */
+/* ------------------------------------------------------------------------- exchange of settings */
 
 bool coll_kernel_serves(const struct weft_team *team)
 {
@@ -620,7 +620,7 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
     if (choice.algorithm == COLL_ALGO_ENGINES) {
         int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
         exchange_capture_mode(gpu, &mode); /* copy engines create their streams at first use */
-        status = coll_engines_put(gpu, &call, choice.phases, choice.threads, stream);
+        status = coll_engines_enqueue(gpu, &call, choice.phases, choice.threads, stream);
         exchange_capture_mode(gpu, &mode);
         return status;
     }
@@ -664,7 +664,7 @@ static weft_status enqueue_call(struct weft_team *team, const struct coll_reques
     return status;
 }
 
-weft_status coll_kernel_pays(struct weft_team *team, uint64_t bytes, bool *pays)
+weft_status coll_kernel_is_faster(struct weft_team *team, uint64_t bytes, bool *pays)
 {
     enum { CPU_BYTES = 1024, CPU_MEMBERS = 8 }; /* the CPU takes 5 us, a kernel 10 us, on 2 H200 */
     weft_status status = team->coll ? WEFT_OK : prepare_team(team);
@@ -672,8 +672,8 @@ weft_status coll_kernel_pays(struct weft_team *team, uint64_t bytes, bool *pays)
     return status;
 }
 
-weft_status coll_kernel_put(struct weft_team *team, const struct coll_request *request,
-                            weft_stream stream)
+weft_status coll_kernel_enqueue(struct weft_team *team, const struct coll_request *request,
+                                weft_stream stream)
 {
     return enqueue_call(team, request, stream);
 }
@@ -693,7 +693,7 @@ static struct coll_request stage_sizes(const struct weft_team *team,
     return staged;
 }
 
-weft_status coll_kernel_call(struct weft_team *team, const struct coll_request *request)
+weft_status coll_kernel_run(struct weft_team *team, const struct coll_request *request)
 {
     struct gpu *gpu = team->job->gpu;
     weft_status status = team->coll ? WEFT_OK : prepare_team(team);

@@ -50,15 +50,15 @@ weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_r
 /* Whether a kernel is faster than the CPU for a host-initiated collective of `bytes` bytes. For few
  * bytes the CPU's own loads and stores are faster, where the CPUs map the GPU memory of all
  * members. Prepares the team at its first use, so it is collective then. */
-weft_status coll_kernel_pays(struct weft_team *team, uint64_t bytes, bool *pays);
+weft_status coll_kernel_is_faster(struct weft_team *team, uint64_t bytes, bool *pays);
 
 /* Enqueues the collective on a stream. */
-weft_status coll_kernel_put(struct weft_team *team, const struct coll_request *request,
-                            weft_stream stream);
+weft_status coll_kernel_enqueue(struct weft_team *team, const struct coll_request *request,
+                                weft_stream stream);
 
 /* Performs the collective and returns when it is complete. The arrays of an alltoallv may be in any
  * host memory. */
-weft_status coll_kernel_call(struct weft_team *team, const struct coll_request *request);
+weft_status coll_kernel_run(struct weft_team *team, const struct coll_request *request);
 
 /* The algorithm that would be chosen. symmetric: both sides are in the GPU heap. The team must have
  * exchanged its settings already. */

@@ -47,7 +47,7 @@ static bool in_range(const struct rate_row *row, double value)
     return isfinite(value) && value >= row->least && value <= row->most;
 }
 
-int coll_rates_mend(struct coll_rates *rates)
+int coll_rates_replace_invalid(struct coll_rates *rates)
 {
     int replaced = 0;
     for (int i = 0; i < ROWS; i++) {
@@ -74,7 +74,7 @@ void coll_rates_estimates(const struct coll_rates *rates, const char *between, c
                                      rows[i].name);
 }
 
-/* ------------------------------------------------------------------------------------ the name */
+/* ----------------------------------------------------------------------------- path of the file */
 
 /* Copies a name; each character that is no letter or digit becomes a dash. */
 static void put_name(char *to, size_t bytes, const char *from)
@@ -123,7 +123,7 @@ bool coll_rates_any(void)
     return any;
 }
 
-/* --------------------------------------------------------------------------------- the reading */
+/* -------------------------------------------------------------------------------------- reading */
 
 /* Returns the value on the line at *at that begins with "key ", ends that line with a NUL, and
  * moves *at to the next line. NULL: the line has another key. */
@@ -272,7 +272,7 @@ weft_status coll_rates_read(const char *path, const struct coll_machine *machine
     return WEFT_OK;
 }
 
-/* --------------------------------------------------------------------------------- the writing */
+/* -------------------------------------------------------------------------------------- writing */
 
 static size_t print(char *text, const struct coll_machine *machine, const struct coll_rates *rates,
                     const struct coll_measured *measured)
@@ -327,7 +327,7 @@ weft_status coll_rates_write(const char *path, const struct coll_machine *machin
     return base_fail(WEFT_ERR_SYSTEM, "rates file of collectives: %s: %s", path, strerror(error));
 }
 
-/* -------------------------------------------------------------------------------- what serves */
+/* ------------------------------------------------------------------------------ choice of rates */
 
 void coll_rates_find(const struct coll_machine *machine, struct coll_rates *rates,
                      struct coll_measured *measured, char *path, size_t path_bytes, char *why,

@@ -69,7 +69,7 @@ extern const struct coll_rates coll_rates_built_in;
 /* Replaces each rate that is not a number in its range by the built-in value and marks it as an
  * estimate. Such a rate results, for example, from two times that hardly differ. Returns the number
  * of replaced rates. */
-int coll_rates_mend(struct coll_rates *rates);
+int coll_rates_replace_invalid(struct coll_rates *rates);
 
 static inline bool coll_rates_estimated(const struct coll_rates *rates, enum coll_rate rate)
 {

@@ -26,12 +26,12 @@ static weft_status begin_rooted(struct weft_team *team, const struct coll_reques
     if (!status && !request->src)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", request->function);
     if (!status)
-        status = coll_by_kernel(team, request->dst, request->src, request->bytes, &kernel);
+        status = coll_choose_kernel(team, request->dst, request->src, request->bytes, &kernel);
     *done = status || kernel;
     bool host;
     if (!status && kernel)
         status = coll_kernel_memory(team, request, &host);
-    return status || !kernel ? status : coll_kernel_call(team, request);
+    return status || !kernel ? status : coll_kernel_run(team, request);
 }
 
 WEFT_EXPORT weft_status weft_gather(weft_team *team, void *dst, const void *src, size_t bytes,

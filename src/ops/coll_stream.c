@@ -84,7 +84,7 @@ static weft_status collective_on_stream(weft_team *team, const struct coll_reque
     bool own_size = request->what == COLL_COLLECT || request->what == COLL_ALLTOALLV;
     status = coll_begin(request->function, team, operation, request->root,
                         own_size ? 0 : request->bytes, detail_of(request), &phase);
-    return status ? status : coll_kernel_put(team, request, stream);
+    return status ? status : coll_kernel_enqueue(team, request, stream);
 }
 
 WEFT_EXPORT weft_status weft_broadcast_on_stream(weft_team *team, void *dst, const void *src,

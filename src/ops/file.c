@@ -156,7 +156,7 @@ WEFT_EXPORT weft_status weft_file_close(weft_file *file)
     return status;
 }
 
-/* -------------------------------------------------------------------------------- the memory */
+/* ----------------------------------------------------------------------------- resolving memory */
 
 /* Resolves own memory of any kind. A range that begins in a segment must end there. For the
  * program's own GPU memory the last byte is checked, because a copy past its end would destroy the
@@ -340,7 +340,7 @@ WEFT_EXPORT weft_status weft_file_sync(weft_file *file)
     return status ? status : file_make_safe(&file->handle);
 }
 
-/* ---------------------------------------------------------------------------------- the file */
+/* -------------------------------------------------------------------------------- size, queries */
 
 WEFT_EXPORT weft_status weft_file_size(weft_file *file, uint64_t *bytes)
 {

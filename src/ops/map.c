@@ -353,7 +353,7 @@ WEFT_EXPORT weft_status weft_copy_flush(weft_job *job, const void *dst)
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------ questions */
+/* -------------------------------------------------------------------------------------- queries */
 
 WEFT_EXPORT weft_status weft_map_query(weft_job *job, int pe, weft_map_info *info)
 {

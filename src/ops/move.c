@@ -80,7 +80,7 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
     if ((unsigned)root >= (unsigned)team->n)
         return base_fail(WEFT_ERR_PE, "%s: root %d; the team's PEs are 0 ... %d", name, root,
                          team->n - 1);
-    team->leader = team->job->crowded && !team->nodes ? root : -1;
+    team->leader = team->job->oversubscribed && !team->nodes ? root : -1;
     struct symmetric_range to, from;
     status = coll_find_range(name, "dst", team, dst, bytes, &to);
     if (!status && !src)
@@ -258,7 +258,7 @@ static weft_status compute_offsets(const char *name, const struct weft_team *tea
 }
 
 static weft_status collect_blocks(const char *name, struct weft_team *team, void *dst,
-                                  const void *src, const struct coll_share *shares,
+                                  const void *src, const struct coll_block_record *shares,
                                   const size_t *sizes, const size_t *at, size_t total,
                                   uint64_t phase)
 {
@@ -295,11 +295,11 @@ WEFT_EXPORT weft_status weft_collect(weft_team *team, void *dst, const void *src
     if (status)
         return status;
     size_t n = (size_t)team->n, total = 0;
-    struct coll_share mine = coll_gpu_share(team, dst, src, bytes), *shares;
+    struct coll_block_record mine = coll_gpu_block_record(team, dst, src, bytes), *shares;
     size_t *sizes = malloc(n * (2 * sizeof *sizes + sizeof *shares)), *at = sizes + n;
     if (!sizes)
         return no_memory_for_sizes(name, team);
-    shares = (struct coll_share *)(void *)(at + n);
+    shares = (struct coll_block_record *)(void *)(at + n);
     status = coll_exchange(team, BOX_OP_COLLECT, &mine, shares, sizeof mine);
     for (size_t i = 0; i < n && !status; i++)
         sizes[i] = (size_t)shares[i].bytes;

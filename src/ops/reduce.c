@@ -91,7 +91,7 @@ static size_t chunk_begin(const struct reduction *reduction, size_t n, int membe
     return (first < n ? first : n) * reduction->c->element;
 }
 
-/* ------------------------------------------------------------------- where some are not mapped */
+/* ----------------------------------------------------------- members whose memory is not mapped */
 
 /* State of a reduction with members whose memory is not mapped here: the tiles of all these members
  * are fetched at the same time, while the previous tile is combined. */
@@ -261,7 +261,7 @@ static weft_status reduce_by(const char *name, struct weft_team *team, void *dst
                          name, dst, src, bytes - apart, bytes);
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE && coll_on_gpu(team, dst, src))
-        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+        status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_reduction(name, team, true, dst, src, bytes, c);
     if (!c->combine || c->op == WEFT_DEV_SCALED || coll_on_gpu(team, dst, src))

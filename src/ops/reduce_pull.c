@@ -168,7 +168,7 @@ static weft_status reducescatter(const char *name, struct weft_team *team, void 
                          name, dst, bytes, src, all);
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE)
-        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+        status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_reduction(name, team, false, dst, src, bytes, c);
     return coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, c, COLL_EACH);
@@ -235,9 +235,9 @@ static weft_status reduce_to(const char *name, struct weft_team *team, void *dst
                                    .weighted = c->weighted};
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE)
-        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+        status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
-        return status ? status : coll_kernel_call(team, &request);
+        return status ? status : coll_kernel_run(team, &request);
     return coll_pull_reduce(team, BOX_OP_REDUCE_TO, dst, src, n, c, root);
 }
 

@@ -149,7 +149,7 @@ WEFT_EXPORT weft_status weft_unregister(weft_job *job, void *address)
     return WEFT_OK;
 }
 
-/* ---------------------------------------------------------------------------------- questions */
+/* -------------------------------------------------------------------------------------- queries */
 
 WEFT_EXPORT weft_status weft_gpu_query(weft_job *job, weft_gpu_info *info)
 {

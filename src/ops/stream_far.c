@@ -87,7 +87,7 @@ struct callbacks {
     bool ended; /* the job is being left: callbacks that a stream reaches are skipped */
 };
 
-/* ------------------------------------------------------------------------------------- words */
+/* ------------------------------------------------------------------------------- pairs of words */
 
 static weft_status add_page(struct callbacks *callbacks)
 {
@@ -143,7 +143,7 @@ static void free_call(struct callbacks *callbacks, struct host_callback *call)
     free(call);
 }
 
-/* ---------------------------------------------------------------------- the thread of a stream */
+/* ----------------------------------------------------------------------- the thread of a stream */
 
 /* The caller holds the stream's lock. */
 static void append_locked(struct host_callback *call)
@@ -307,7 +307,7 @@ static void stream_arrived(void *argument)
     }
 }
 
-/* -------------------------------------------------------------------------------- the calls */
+/* ------------------------------------------------------------------------ enqueueing and ending */
 
 /* Waits until the stream has passed its wait for this callback. False: PASS_LIMIT_NS elapsed. */
 static bool has_passed(const struct host_callback *call)

@@ -216,7 +216,7 @@ static weft_status search_any(struct wait_query *query, bool wait, size_t *index
     struct found found;
     *index = find_any(query, &found);
     if (!wait)
-        box_moved(query->ctx->job->box);
+        box_count_step(query->ctx->job->box);
     if (*index != WEFT_NONE || found.first == WEFT_NONE)
         return query_status(query);
     if (!wait) {
@@ -243,7 +243,7 @@ static weft_status search_some(struct wait_query *query, bool wait, size_t *indi
     struct found found;
     *count = find_some(query, indices, &found);
     if (!wait)
-        box_moved(query->ctx->job->box);
+        box_count_step(query->ctx->job->box);
     if (*count || found.first == WEFT_NONE)
         return query_status(query);
     if (!wait) {
@@ -270,7 +270,7 @@ static weft_status test_all(struct wait_query *query, int *result)
     for (size_t i = 0; i < query->n && *result; i++)
         if (is_included(query, i) && !holds(query, i))
             *result = 0;
-    box_moved(query->ctx->job->box);
+    box_count_step(query->ctx->job->box);
     if (!*result)
         job_progress(query->ctx->job);
     return query_status(query);

@@ -26,7 +26,7 @@ enum {
     BOUNCES = 1024,                 /* largest number of bounce buffers of a ring */
 };
 
-/* -------------------------------------------------------------------------------- the memory */
+/* -------------------------------------------------------------------------------- memory layout */
 
 /* Distance of a ring's tickets: the number of rings, rounded up to a power of two. */
 static uint32_t step_of(uint32_t rings)
@@ -230,7 +230,7 @@ uint64_t proxy_between(const struct proxy *proxy, uint64_t from, uint64_t to)
     return to > from ? (to - from) / proxy->step : 0;
 }
 
-void proxy_want(struct proxy *proxy, uint64_t end)
+void proxy_request_completion(struct proxy *proxy, uint64_t end)
 {
     uint64_t before = atomic_load_explicit(&proxy->wanted, memory_order_relaxed);
     while (before < end &&
@@ -367,7 +367,7 @@ static bool has_work(struct proxy *proxy)
     uint64_t taken = atomic_load_explicit(&proxy->taken, memory_order_relaxed);
     return atomic_load_explicit(&proxy->stop, memory_order_acquire) ||
            !proxy_completed(proxy, atomic_load_explicit(&proxy->wanted, memory_order_acquire)) ||
-           proxy_given(proxy) != taken;
+           proxy_written_end(proxy) != taken;
 }
 
 static void sleep_until_bell(struct proxy *proxy, uint64_t idle_ns, bool busy)
@@ -443,7 +443,7 @@ void proxy_stop(struct proxy *proxy)
     proxy->running = false;
 }
 
-uint64_t proxy_given(struct proxy *proxy)
+uint64_t proxy_written_end(struct proxy *proxy)
 {
     uint64_t ticket = atomic_load_explicit(&proxy->taken, memory_order_acquire);
     for (uint32_t i = 0; i < proxy->slots; i += proxy->step, ticket += proxy->step) {

@@ -120,15 +120,16 @@ void proxy_trace_to(struct proxy *proxy, struct proxy_times *times, uint64_t n);
 void proxy_wake(struct proxy *proxy);
 
 /* Returns the ticket below which device code has written all requests of this ring; they include
- * all of kernels that have ended. proxy_want() and proxy_completed() take such a value. */
-uint64_t proxy_given(struct proxy *proxy);
+ * all of kernels that have ended. proxy_request_completion() and proxy_completed() take such a
+ * value. */
+uint64_t proxy_written_end(struct proxy *proxy);
 
 /* Number of requests between two ticket values. */
 uint64_t proxy_between(const struct proxy *proxy, uint64_t from, uint64_t to);
 
 /* Requests the thread to complete the tickets below `end`, even if device code has not requested
  * it. */
-void proxy_want(struct proxy *proxy, uint64_t end);
+void proxy_request_completion(struct proxy *proxy, uint64_t end);
 
 /* Whether the tickets below `end` are complete at every PE. */
 bool proxy_completed(struct proxy *proxy, uint64_t end);

@@ -263,10 +263,10 @@ weft_status __wrap_gpu_coll_launch(struct gpu *g, enum coll_kernel kernel, unsig
     return beneath.launch_fails_in-- ? WEFT_OK : base_fail(WEFT_ERR_SYSTEM, "no launch");
 }
 
-weft_status __wrap_coll_engines_put(struct gpu *g, const struct coll_call *call, int phases,
-                                    unsigned threads, CUstream stream);
-weft_status __wrap_coll_engines_put(struct gpu *g, const struct coll_call *call, int phases,
-                                    unsigned threads, CUstream stream)
+weft_status __wrap_coll_engines_enqueue(struct gpu *g, const struct coll_call *call, int phases,
+                                        unsigned threads, CUstream stream);
+weft_status __wrap_coll_engines_enqueue(struct gpu *g, const struct coll_call *call, int phases,
+                                        unsigned threads, CUstream stream)
 {
     assert_ptr_equal(g, &gpu);
     assert_int_equal(beneath.mode, CU_STREAM_CAPTURE_MODE_RELAXED);

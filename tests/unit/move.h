@@ -18,7 +18,7 @@ static char calls[4096];  /* all calls, one behind the other */
 static const char *fails; /* the call that fails; NULL = none */
 static int blocks;        /* of memory, that are not freed */
 static bool no_memory;
-static struct coll_share shares[MOST_MEMBERS];
+static struct coll_block_record shares[MOST_MEMBERS];
 static char source[4 * BIG], own[4 * BIG], large[OPS_PES][2 * BIG];
 static struct mailbox mailboxes[OPS_PES][MOST_MEMBERS];
 static struct mailbox *mailbox_at[MOST_MEMBERS];
@@ -66,10 +66,12 @@ weft_status __wrap_coll_begin(const char *function, struct weft_team *team,
                   (unsigned long long)detail);
 }
 
-weft_status __wrap_coll_find_range(const char *function, const char *argument, struct weft_team *team,
-                              const void *address, size_t bytes, struct symmetric_range *range);
-weft_status __wrap_coll_find_range(const char *function, const char *argument, struct weft_team *team,
-                              const void *address, size_t bytes, struct symmetric_range *range)
+weft_status __wrap_coll_find_range(const char *function, const char *argument,
+                                   struct weft_team *team, const void *address, size_t bytes,
+                                   struct symmetric_range *range);
+weft_status __wrap_coll_find_range(const char *function, const char *argument,
+                                   struct weft_team *team, const void *address, size_t bytes,
+                                   struct symmetric_range *range)
 {
     (void)function;
     assert_ptr_equal(team, &ops.team);
@@ -115,7 +117,7 @@ weft_status __wrap_coll_exchange(struct weft_team *team, enum box_operation oper
                                  const void *mine, void *all, size_t bytes)
 {
     if (operation == BOX_OP_COLLECT) {
-        shares[team->me] = *(const struct coll_share *)mine;
+        shares[team->me] = *(const struct coll_block_record *)mine;
         memcpy(all, shares, (size_t)team->n * sizeof *shares);
         return called("shares", " %zu", bytes);
     }
@@ -183,21 +185,22 @@ weft_status __wrap_coll_gpu_blocks(struct weft_team *team, enum box_operation op
     return called("gpu_blocks", " %zu %zu %zu", src_step, bytes, at);
 }
 
-struct coll_share __wrap_coll_gpu_share(const struct weft_team *team, const void *dst,
-                                        const void *src, size_t bytes);
-struct coll_share __wrap_coll_gpu_share(const struct weft_team *team, const void *dst,
-                                        const void *src, size_t bytes)
+struct coll_block_record __wrap_coll_gpu_block_record(const struct weft_team *team, const void *dst,
+                                                      const void *src, size_t bytes);
+struct coll_block_record __wrap_coll_gpu_block_record(const struct weft_team *team, const void *dst,
+                                                      const void *src, size_t bytes)
 {
     (void)team;
     assert_true(dst != src);
     assert_true(dst == own || dst == own + TO || (uintptr_t)dst == OPS_GPU);
-    return (struct coll_share){bytes, 5};
+    return (struct coll_block_record){bytes, 5};
 }
 
 weft_status __wrap_coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
-                                    const struct coll_share *of, size_t before, size_t total);
+                                    const struct coll_block_record *of, size_t before,
+                                    size_t total);
 weft_status __wrap_coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
-                                    const struct coll_share *of, size_t before, size_t total)
+                                    const struct coll_block_record *of, size_t before, size_t total)
 {
     (void)team, (void)dst, (void)src;
     return called("gpu_collect", " %d+%d+%d %zu %zu", (int)of[0].bytes, (int)of[1].bytes,

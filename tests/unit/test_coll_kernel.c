@@ -82,7 +82,7 @@ static void members_exchange_what_they_have(void **state)
     (void)state;
     beneath.choices[CONFIG_COLL] = COLL_ALGO_LL128;
     bool pays;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.sent.status, WEFT_OK);
     assert_int_equal(beneath.sent.most_blocks, 16);
     assert_int_equal(beneath.sent.forced, COLL_ALGO_LL128);
@@ -111,13 +111,13 @@ static void what_a_member_lacks_it_does_not_offer(void **state)
     (void)state;
     map.way = NULL;
     bool pays;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.sent.has, 2);
     free(team.coll);
     team.coll = NULL;
     map.way = some_way;
     beneath.proofs_off = true;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.sent.has, 1);
     assert_int_equal(beneath.proofs, 1);
     assert_false(coll_kernel_lines(&team));
@@ -155,7 +155,7 @@ static void fewest_blocks_and_highest_number_count(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         bool pays;
         beneath.patch = rows[i].patch;
-        assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+        assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
         assert_int_equal(beneath.begun_at, rows[i].number + 2);
         assert_int_equal(beneath.proof_blocks, rows[i].blocks);
         coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
@@ -192,7 +192,7 @@ static void different_wishes_are_none(void **state)
         bool pays;
         beneath.choices[CONFIG_COLL] = COLL_ALGO_SIMPLE;
         beneath.patch = patches[i];
-        assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+        assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
         coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
         assert_int_equal(beneath.question.forced, i == 2 ? COLL_ALGO_SIMPLE : COLL_ALGO_AUTO);
         free(team.coll);
@@ -217,14 +217,14 @@ static void all_members_must_have_it(void **state)
     (void)state;
     bool pays = true;
     beneath.patch = first_makes_no_proofs;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_false(pays); /* the CPU's loads are quicker */
     assert_int_equal(beneath.proofs, 0);
     assert_false(coll_kernel_lines(&team));
     free(team.coll);
     team.coll = NULL;
     beneath.patch = last_maps_nothing;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_true(pays);
     assert_int_equal(beneath.proofs, 1);
 }
@@ -241,7 +241,7 @@ static void kernels_pay_for_many_bytes_or_members(void **state)
         bool pays = !rows[i].pays;
         team.n = rows[i].members;
         pes[MEMBERS] = 4;
-        assert_int_equal(coll_kernel_pays(&team, rows[i].bytes, &pays), WEFT_OK);
+        assert_int_equal(coll_kernel_is_faster(&team, rows[i].bytes, &pays), WEFT_OK);
         assert_int_equal(pays, rows[i].pays);
     }
     assert_int_equal(beneath.exchanges, 1);
@@ -277,7 +277,7 @@ static void different_rates_give_way_to_those_built_in(void **state)
         beneath.warnings = 0;
         beneath.patch = patches[i % 3];
         team.me = i / 3 ? 0 : ME;
-        assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+        assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
         assert_memory_equal(coll_kernel_rates(&team),
                             i % 3 == 2 ? &file_rates : &coll_rates_built_in, sizeof file_rates);
         assert_int_equal(beneath.warnings, team.me == 0 && i % 3 != 2);
@@ -295,7 +295,7 @@ static void member_0_reports_which_rates_serve(void **state)
         beneath.warnings = beneath.debugs = 0;
         snprintf(beneath.why_not, sizeof beneath.why_not, "%s", i / 2 == 1 ? "it is torn" : "");
         snprintf(beneath.own_rates, sizeof beneath.own_rates, "%s", i / 2 == 2 ? "/a/file" : "");
-        assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+        assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
         assert_int_equal(beneath.warnings, i == 2);
         assert_int_equal(beneath.debugs, i / 2 == 2);
         if (i == 2)
@@ -328,7 +328,7 @@ static void without_sms_one_block_proves_lines(void **state)
     (void)state;
     beneath.ints[CONFIG_COLL_SMS] = 0;
     bool pays;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.proof_blocks, 1);
     assert_true(coll_kernel_lines(&team));
     coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
@@ -438,7 +438,7 @@ static void the_first_member_that_fails_is_named(void **state)
     assert_string_equal(base_last_error(), "call 3 failed");
     assert_null(team.coll);
     bool pays = false;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_ERR_SYSTEM);
     assert_true(pays);
 }
 

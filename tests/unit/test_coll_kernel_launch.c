@@ -71,7 +71,7 @@ static void each_way_has_its_kernels(void **state)
         beneath.choice.phases = rows[i].phases;
         beneath.choice.chunks = rows[i].chunks;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         assert_int_equal(beneath.launches, 1);
         if (beneath.launched[0].kernel != rows[i].kernel)
             fail_msg("row %zu launches kernel %d", i, (int)beneath.launched[0].kernel);
@@ -94,7 +94,7 @@ static void a_kernel_is_given_the_call(void **state)
     ask.type = WEFT_DOUBLE;
     ask.op = WEFT_MAX;
     ask.room = 777;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     const struct coll_call *call = &beneath.launched[0].call;
     assert_int_equal(call->area, 0x700000 + coll_area_offset(5));
     assert_ptr_equal(call->dst, GPU_HEAP + 0x3000);
@@ -146,7 +146,7 @@ static void steps_are_those_of_blocks(void **state)
         ask.src_stride = 3;
         ask.dst_stride = 5;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         const struct coll_call *call = &beneath.launched[0].call;
         assert_int_equal(call->src_step, rows[i / 2].from ? strided ? 144 : 48 : 0);
         assert_int_equal(call->dst_step, rows[i / 2].to ? strided ? 240 : 48 : 0);
@@ -172,7 +172,7 @@ static void the_grain_divides_elements_and_addresses(void **state)
         ask.element = rows[i].element;
         ask.src_stride = ask.dst_stride = 2;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         assert_int_equal(beneath.launched[0].call.grain, rows[i].grain);
     }
 }
@@ -201,7 +201,7 @@ static void the_room_of_a_collect_ends_with_its_memory(void **state)
         beneath.no_start = rows[i].no_start;
         beneath.no_range = rows[i].no_range;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         assert_int_equal(beneath.launched[0].call.room, rows[i].room);
     }
 }
@@ -235,7 +235,7 @@ static void the_question_names_what_the_choice_depends_on(void **state)
         struct coll_request ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, 48);
         ask.type = rows[i].type;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         const struct coll_question *q = &beneath.question;
         if (q->direct != rows[i].direct || q->ll128 != rows[i].lines)
             fail_msg("row %zu: %d %d", i, q->direct, q->ll128);
@@ -264,7 +264,7 @@ static void what_is_too_much_for_one_round_goes_in_several(void **state)
     for (int strided = 0; strided < 2; strided++) {
         ask.element = strided ? 2 : 0;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         assert_int_equal(beneath.launches, 3);
         for (unsigned i = 0; i < 3; i++) {
             const struct coll_call *call = &beneath.launched[i].call;
@@ -276,7 +276,7 @@ static void what_is_too_much_for_one_round_goes_in_several(void **state)
     }
     beneath.launches = 0;
     beneath.launch_fails_in = 1;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
     assert_int_equal(beneath.launches, 2);
 }
 
@@ -288,7 +288,7 @@ static void the_rest_of_slices_is_chosen_anew(void **state)
         struct coll_request ask = ask_of(COLL_REDUCE, GPU_HEAP, OWN_GPU, 250);
         beneath.choice = (struct coll_choice){ways[i], 100, 2, 64, 0, 0, 1};
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         assert_int_equal(beneath.question.bytes, 50);
         assert_int_equal(beneath.launches, 3);
         const struct coll_call *rest = &beneath.launched[2].call;
@@ -329,7 +329,7 @@ static void one_member_copies(void **state)
         ask.element = rows[i].element;
         ask.op = rows[i].op;
         beneath.launches = beneath.copies = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         if (beneath.copies != rows[i].copies || beneath.launches != rows[i].launches)
             fail_msg("row %zu: %d copies, %d launches", i, beneath.copies, beneath.launches);
         if (!beneath.copies)
@@ -341,7 +341,7 @@ static void one_member_copies(void **state)
     }
     struct coll_request ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 48);
     beneath.fails = CALL_COPY;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
 }
 
 static void copy_engines_may_make_streams_during_a_capture(void **state)
@@ -349,7 +349,7 @@ static void copy_engines_may_make_streams_during_a_capture(void **state)
     (void)state;
     struct coll_request ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 48);
     beneath.choice = (struct coll_choice){COLL_ALGO_ENGINES, 48, 1, 32, 0, 2, 1};
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     assert_int_equal(beneath.engines, 1);
     assert_int_equal(beneath.launches, 0);
     assert_int_equal(beneath.phases, 2);
@@ -357,13 +357,13 @@ static void copy_engines_may_make_streams_during_a_capture(void **state)
     assert_ptr_equal(beneath.launched[0].stream, 0x55);
     assert_int_equal(beneath.modes, 4);
     beneath.fails = CALL_ENGINES;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
     assert_int_equal(beneath.mode, 0);
     /* A driver without the call. */
     beneath.fails = CALL_NONE;
     gpu.cuda.ThreadExchangeStreamCaptureMode = NULL;
     beneath.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     beneath.mode = 0;
 }
 
@@ -377,7 +377,7 @@ static void checking_mode_compares_members_first(void **state)
     ask.weighted = true;
     ask.root = OTHER_MEMBER;
     beneath.choice.chunks = 3;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     assert_int_equal(beneath.launches, 2);
     const struct launched *check = beneath.launched;
     assert_int_equal(check->kernel, COLL_weft_coll_check);
@@ -401,20 +401,20 @@ static void checking_mode_compares_members_first(void **state)
     ask.element = 4;
     ask.dst_stride = 6;
     ask.src_stride = ((uint64_t)1 << 32) + 7;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     assert_int_equal(check->call.header[COLL_HEADER_DETAIL], (uint64_t)6 << 32 | 7);
     assert_int_equal(check->call.header[COLL_HEADER_KIND] >> 24 & 0xffff, 0);
 
     beneath.launches = 0; /* members have their own sizes */
     ask = ask_of(COLL_COLLECT, GPU_HEAP, OWN_GPU, 48);
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     assert_int_equal(check->call.header[COLL_HEADER_BYTES], 0);
     assert_int_equal(beneath.launches, 2);
     assert_int_equal(beneath.launched[1].call.bytes, 48);
 
     beneath.launches = 0;
     beneath.launch_fails_in = 0;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
     assert_int_equal(beneath.launches, 1);
 }
 
@@ -428,12 +428,12 @@ static void nothing_is_launched_behind_a_failure(void **state)
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         beneath.fails = steps[i];
         beneath.quiets = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
         assert_int_equal(beneath.launches, 0);
         assert_int_equal(beneath.quiets, i > 0);
         assert_int_equal(beneath.mode, 0);
         beneath.quiets = 0;
-        assert_int_equal(coll_kernel_call(&team, &ask), WEFT_ERR_SYSTEM);
+        assert_int_equal(coll_kernel_run(&team, &ask), WEFT_ERR_SYSTEM);
         assert_int_equal(beneath.launches, 0);
         assert_int_equal(beneath.quiets, i > 0);
         assert_int_equal(beneath.waits, 0);
@@ -445,7 +445,7 @@ static void the_host_waits_for_its_own_stream(void **state)
     (void)state;
     struct coll_request ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 48);
     ask.send_bytes = (const uint64_t *)PLAIN;
-    assert_int_equal(coll_kernel_call(&team, &ask), WEFT_OK);
+    assert_int_equal(coll_kernel_run(&team, &ask), WEFT_OK);
     assert_int_equal(beneath.launches, 1);
     assert_ptr_equal(beneath.launched[0].stream, gpu_coll.stream);
     assert_ptr_equal(beneath.launched[0].call.counts, PLAIN); /* it is no alltoallv's */
@@ -453,10 +453,10 @@ static void the_host_waits_for_its_own_stream(void **state)
     assert_int_equal(beneath.sizes, 0);
     assert_int_equal(beneath.exchanges, 1);
     beneath.fails = CALL_CHECK_FAILED;
-    assert_int_equal(coll_kernel_call(&team, &ask), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_run(&team, &ask), WEFT_ERR_SYSTEM);
     assert_string_equal(base_last_error(), "call 13 failed");
     beneath.fails = CALL_WAIT;
-    assert_int_equal(coll_kernel_call(&team, &ask), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_run(&team, &ask), WEFT_ERR_SYSTEM);
     assert_string_equal(base_last_error(), "call 12 failed");
     assert_int_equal(beneath.exchanges, 1);
 }
@@ -470,7 +470,7 @@ static void sizes_of_the_host_are_copied_where_the_kernel_reads_them(void **stat
     ask.recv_bytes = (const uint64_t *)(PLAIN + 16);
     ask.recv_at = (const uint64_t *)(PLAIN + 24);
     ask.room = 99;
-    assert_int_equal(coll_kernel_call(&team, &ask), WEFT_OK);
+    assert_int_equal(coll_kernel_run(&team, &ask), WEFT_OK);
     const struct coll_call *call = &beneath.launched[0].call;
     assert_ptr_equal(call->counts, PINNED + 0x100);
     assert_ptr_equal(call->src_at, OWN_GPU);

@@ -214,11 +214,11 @@ static void mended(void **state)
         struct coll_measured when;
         rates.engines_gbps = wrong[i];
         rates.one_trip_us = wrong[i] > 1e5 ? 1e5 : wrong[i]; /* its last value is in its range */
-        assert_int_equal(coll_rates_mend(&rates), wrong[i] > 1e5 ? 1 : 2);
+        assert_int_equal(coll_rates_replace_invalid(&rates), wrong[i] > 1e5 ? 1 : 2);
         assert_true(rates.engines_gbps == coll_rates_built_in.engines_gbps);
         assert_true(rates.one_trip_us == (wrong[i] > 1e5 ? 1e5 : coll_rates_built_in.one_trip_us));
         assert_true(rates.push_us == written.push_us && rates.stores_gbps == written.stores_gbps);
-        assert_int_equal(coll_rates_mend(&rates), 0);
+        assert_int_equal(coll_rates_replace_invalid(&rates), 0);
         assert_int_equal(coll_rates_write(path, &machine, &rates, &measured), WEFT_OK);
         assert_int_equal(coll_rates_read(path, &machine, &read, &when, NULL), WEFT_OK);
         assert_memory_equal(&read, &rates, sizeof rates);
@@ -267,7 +267,7 @@ static void estimates(void **state)
         assert_int_equal(coll_rates_read(path, &machine, &read, &when, NULL), WEFT_OK);
         assert_memory_equal(&read, &rates, sizeof rates);
         rates.engines_gbps = NAN;
-        coll_rates_mend(&rates);
+        coll_rates_replace_invalid(&rates);
         assert_true(coll_rates_estimated(&rates, COLL_RATE_engines_gbps));
         coll_rates_estimates(&rates, ", ", names, sizeof names);
         assert_string_equal(names, "engines_gbps");

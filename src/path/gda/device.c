@@ -91,7 +91,7 @@ static weft_status flush_by_host(struct gda *gda, int pe, uint32_t adapter)
     struct weft_dev_gda_queue *q = &gda->queues[gda_queue_number(gda, pe, gda->each + adapter)];
     uint64_t end;
     weft_status status = gda_flush_queue(gda, q, pe, adapter, &end);
-    return status ? status : gda_await(gda, q, pe, end, BOX_OP_SETTLE);
+    return status ? status : gda_await(gda, q, pe, end, BOX_OP_DEVICE_QUIET);
 }
 
 weft_status gda_settle_device(struct path_common *common)
@@ -109,7 +109,7 @@ weft_status gda_settle_device(struct path_common *common)
             head = end;
         if (!status && !weft_dev_gda_reached(q, head))
             status = gda->far && gda->cuda ? gda_await_far(gda, i, head)
-                                           : gda_await(gda, q, pe, head, BOX_OP_SETTLE);
+                                           : gda_await(gda, q, pe, head, BOX_OP_DEVICE_QUIET);
         if (open && !gda->cuda && !status)
             weft_dev_gda_flush_done(q, end);
         if (open && gda->cuda && !status)
