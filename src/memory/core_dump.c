@@ -24,7 +24,7 @@ enum {
 static const int fatal[] = {SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
 enum { FATAL_SIGNALS = sizeof fatal / sizeof fatal[0] };
 
-static struct range {
+static struct dump_range {
     _Atomic(char *) base; /* NULL: the entry is free */
     _Atomic size_t bytes;
     int fd;
@@ -34,7 +34,7 @@ static struct range {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the handler does not take it */
 static bool installed;
 
-static void exclude_holes(const struct range *range, char *base, size_t bytes)
+static void exclude_holes(const struct dump_range *range, char *base, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const off_t end = (off_t)(range->offset + bytes);
@@ -110,7 +110,7 @@ static void uninstall(void)
 
 void core_dump_add(char *base, size_t bytes, int fd, size_t offset)
 {
-    struct range *free_one = NULL;
+    struct dump_range *free_one = NULL;
     pthread_mutex_lock(&lock);
     for (int i = MOST_RANGES - 1; i >= 0; i--) {
         if (ranges[i].base == base) {

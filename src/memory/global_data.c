@@ -26,7 +26,7 @@
 
 enum { MOST_PARTS = 4 };
 
-struct range {
+struct address_range {
     char *base;
     size_t size;
 };
@@ -34,8 +34,8 @@ struct range {
 /* The writable parts of the program in the order of addresses, and the range that they span. Gaps
  * between them, which the linker leaves for alignment, are never mapped. */
 struct data {
-    struct range span;
-    struct range part[MOST_PARTS];
+    struct address_range span;
+    struct address_range part[MOST_PARTS];
     int parts;
 };
 
@@ -56,7 +56,8 @@ static uintptr_t page_up(uintptr_t address)
 
 /* Removes the whole pages of PT_GNU_RELRO, which the loader has made read-only. They are constants
  * now and the same at every PE, except for the load address of the program. */
-static struct range without_relro(const struct dl_phdr_info *info, struct range range)
+static struct address_range without_relro(const struct dl_phdr_info *info,
+                                          struct address_range range)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
@@ -83,7 +84,8 @@ static int find_in_program(struct dl_phdr_info *info, size_t size, void *result)
             continue;
         uintptr_t start = page_down(info->dlpi_addr + header->p_vaddr);
         uintptr_t end = page_up(info->dlpi_addr + header->p_vaddr + header->p_memsz);
-        struct range range = without_relro(info, (struct range){(char *)start, end - start});
+        struct address_range range =
+            without_relro(info, (struct address_range){(char *)start, end - start});
         if (range.size)
             data->part[data->parts++] = range;
     }
@@ -96,7 +98,7 @@ static struct data find_data(void)
     dl_iterate_phdr(find_in_program, &data);
     if (data.parts) {
         /* Program headers are in the order of addresses. */
-        struct range *last = &data.part[data.parts - 1];
+        struct address_range *last = &data.part[data.parts - 1];
         data.span.base = data.part[0].base;
         data.span.size = (size_t)(last->base + last->size - data.span.base);
     }
@@ -211,7 +213,7 @@ static UNCHECKED long exchange_pages(const struct data *data, const struct pages
 {
     long result = 0;
     for (int i = 0; i < data->parts && result >= 0; i++) {
-        const struct range *part = &data->part[i];
+        const struct address_range *part = &data->part[i];
         size_t at = (size_t)(part->base - data->span.base);
         copy_pages(pages->fd < 0 ? pages->buffer[i] : pages->copy_at + at, part->base, part->size);
         if (pages->fd < 0)

@@ -40,7 +40,7 @@ static weft_status compare_requests(const char *function, struct weft_job *job, 
 }
 
 /* The result of a step at one PE. */
-struct outcome {
+struct step_result {
     int64_t status;
     uint64_t offset;
 };
@@ -53,8 +53,8 @@ _Static_assert(sizeof(struct request) <= PACKET_BYTES, "a request is one packet"
 static weft_status complete_step(const char *function, struct weft_job *job,
                                  enum box_operation operation, weft_status status, size_t offset)
 {
-    const struct outcome *all = job->world->scratch;
-    struct outcome mine = {status, status ? 0 : offset};
+    const struct step_result *all = job->world->scratch;
+    struct step_result mine = {status, status ? 0 : offset};
     char sentence[512] = "";
     if (status)
         snprintf(sentence, sizeof sentence, "%s", weft_last_error());

@@ -48,22 +48,22 @@ enum {
 };
 
 /* What each member reports to the others; fits one packet of coll_exchange(). */
-struct exchange_record {
+struct settings_record {
     int32_t status, most_blocks, forced, features;
     uint64_t number;
     uint32_t rates; /* hash of the member's rates */
     int32_t rates_agree;
 };
 
-_Static_assert(sizeof(struct exchange_record) <= PACKET_BYTES,
-               "an exchange record fits one packet");
+_Static_assert(sizeof(struct settings_record) <= PACKET_BYTES,
+               "a settings record fits one packet");
 
 /* Exchanges the settings of all members and combines them into *mine. The round number becomes the
  * largest that earlier teams have used in this area at any member, so that no old flag looks
  * new. */
-static weft_status exchange_records(struct weft_team *team, struct exchange_record *mine)
+static weft_status exchange_records(struct weft_team *team, struct settings_record *mine)
 {
-    const struct exchange_record *all = team->scratch;
+    const struct settings_record *all = team->scratch;
     weft_status status = mine->status;
     char sentence[512] = "";
     if (status)
@@ -115,7 +115,7 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
 static weft_status prepare_team(struct weft_team *team)
 {
     struct weft_job *job = team->job;
-    struct exchange_record mine = {.most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
+    struct settings_record mine = {.most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
                                    .forced = (int32_t)config_choice(CONFIG_COLL),
                                    .features =
                                        gpu_map_works(job->gpu->heap.map) ? FEATURE_MAPPED : 0,
@@ -646,8 +646,8 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
     return status;
 }
 
-static weft_status enqueue_call(struct weft_team *team, const struct coll_request *request,
-                                CUstream stream)
+static weft_status enqueue_request(struct weft_team *team, const struct coll_request *request,
+                                   CUstream stream)
 {
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     exchange_capture_mode(team->job->gpu, &mode);
@@ -675,7 +675,7 @@ weft_status coll_kernel_is_faster(struct weft_team *team, uint64_t bytes, bool *
 weft_status coll_kernel_enqueue(struct weft_team *team, const struct coll_request *request,
                                 weft_stream stream)
 {
-    return enqueue_call(team, request, stream);
+    return enqueue_request(team, request, stream);
 }
 
 /* Returns the request with arrays that the kernel can read. Arrays in host memory are copied to the
@@ -701,7 +701,7 @@ weft_status coll_kernel_run(struct weft_team *team, const struct coll_request *r
         return status;
     pthread_mutex_lock(&gpu->coll->lock);
     struct coll_request staged = stage_sizes(team, request);
-    status = enqueue_call(team, &staged, gpu->coll->stream);
+    status = enqueue_request(team, &staged, gpu->coll->stream);
     if (!status)
         status = gpu_enter(&gpu->device);
     if (!status) {

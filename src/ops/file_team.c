@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* What a member reports before the transfer. */
-struct exchange_record {
+struct transfer_record {
     uint64_t bytes, offset;
     /* has_file: this member has the file open. refused: status that prevents this member from
      * transfers */
@@ -16,7 +16,7 @@ struct exchange_record {
 };
 
 /* Result of a block that was transferred for another member; sent to that member. */
-struct outcome {
+struct block_result {
     uint64_t done;
     int32_t status, error;
     uint32_t crc32c, spare;
@@ -30,7 +30,7 @@ struct team_transfer {
     size_t bytes;
     uint64_t offset;
     bool write;
-    struct exchange_record *records; /* [team->n] */
+    struct transfer_record *records; /* [team->n] */
 };
 
 /* Returns the member that transfers block i: member i if it has the file, else the members with the
@@ -77,7 +77,7 @@ static weft_status compare_parts(const struct team_transfer *s)
 }
 
 /* Transfers the blocks that are assigned to this member. outcomes[i] is the result for member i. */
-static weft_status move_mine(const struct team_transfer *s, struct outcome *outcomes)
+static weft_status move_mine(const struct team_transfer *s, struct block_result *outcomes)
 {
     int n = s->team->n;
     weft_file_result *results = calloc((unsigned)n, sizeof *results);
@@ -103,21 +103,22 @@ static weft_status move_mine(const struct team_transfer *s, struct outcome *outc
         status = status ? status : moved;
     }
     for (int i = 0; i < n; i++)
-        outcomes[i] = results && list ? (struct outcome){.done = results[i].done,
-                                                         .status = results[i].status,
-                                                         .error = results[i].error,
-                                                         .crc32c = results[i].crc32c}
-                                      : (struct outcome){.status = WEFT_ERR_NO_MEMORY};
+        outcomes[i] = results && list ? (struct block_result){.done = results[i].done,
+                                                              .status = results[i].status,
+                                                              .error = results[i].error,
+                                                              .crc32c = results[i].crc32c}
+                                      : (struct block_result){.status = WEFT_ERR_NO_MEMORY};
     free(list);
     free(results);
     return status;
 }
 
 /* Exchanges the result of each block, so that all members return the same status. */
-static weft_status exchange_outcomes(const struct team_transfer *s, const struct outcome *outcomes,
-                                     struct outcome *all, weft_file_result *result)
+static weft_status exchange_outcomes(const struct team_transfer *s,
+                                     const struct block_result *outcomes, struct block_result *all,
+                                     weft_file_result *result)
 {
-    struct outcome mine;
+    struct block_result mine;
     struct weft_team *team = s->team;
     /* First each member receives the result of its own block, then all members exchange these
      * results. */
@@ -146,7 +147,7 @@ static weft_status exchange_outcomes(const struct team_transfer *s, const struct
 static weft_status run_parts(struct team_transfer *s, weft_file_result *result)
 {
     struct weft_team *team = s->team;
-    struct outcome *outcomes = calloc(2 * (size_t)(unsigned)team->n, sizeof *outcomes);
+    struct block_result *outcomes = calloc(2 * (size_t)(unsigned)team->n, sizeof *outcomes);
     s->records = calloc((unsigned)team->n, sizeof *s->records);
     weft_status own = outcomes && s->records ? WEFT_OK : WEFT_ERR_NO_MEMORY;
     if (own) { /* the other members wait for this one, so the job must fail */
@@ -155,12 +156,12 @@ static weft_status run_parts(struct team_transfer *s, weft_file_result *result)
         base_fail(own, "%s: no private memory for %d members", s->function, team->n);
         return job_fail_all(team->job, own, weft_last_error());
     }
-    struct exchange_record exchange_record = {
+    struct transfer_record own_record = {
         .bytes = s->bytes, .offset = s->offset, .has_file = s->file != NULL};
     if (s->file)
-        exchange_record.refused = file_check(s->function, s->file);
+        own_record.refused = file_check(s->function, s->file);
     weft_status status =
-        coll_exchange(team, BOX_OP_FILE_TEAM, &exchange_record, s->records, sizeof exchange_record);
+        coll_exchange(team, BOX_OP_FILE_TEAM, &own_record, s->records, sizeof own_record);
     if (!status)
         status = compare_parts(s);
     if (!status) {
