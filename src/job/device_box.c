@@ -201,8 +201,8 @@ static void text_refused(const struct weft_dev_record *record, int pe, const cha
         }
         /* expected: blocks that shall take part; seen: blocks of the grid */
         snprintf(text, bytes,
-                 "%s: the first %llu blocks of %llu are to share it; block %u called, and may not",
-                 who, (unsigned long long)record->expected, (unsigned long long)record->seen,
+                 "%s: the first %llu blocks of %llu must share it, but block %u called it", who,
+                 (unsigned long long)record->expected, (unsigned long long)record->seen,
                  record->block);
         break;
     case WEFT_ERR_NOT_MEMBER:

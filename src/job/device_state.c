@@ -167,8 +167,8 @@ static void fill_segment(struct weft_job *job, struct device_view *view, struct 
 }
 
 /* The transport that the path itself provides for device code; 0: none for this target. */
-static unsigned own_carrier(const struct weft_job *job, const struct device_view *view,
-                            enum path_id path)
+static unsigned own_transport(const struct weft_job *job, const struct device_view *view,
+                              enum path_id path)
 {
     const struct path_ops *ops = path_ops_of(path);
     return path == PATH_NONE || !ops->carrier ? 0
@@ -176,28 +176,28 @@ static unsigned own_carrier(const struct weft_job *job, const struct device_view
 }
 
 /* The transport of device operations to a peer that device code cannot access directly. */
-static uint32_t carrier_of(const struct weft_job *job, const struct device_view *view,
-                           enum path_id path)
+static uint32_t transport_of(const struct weft_job *job, const struct device_view *view,
+                             enum path_id path)
 {
-    uint32_t own = own_carrier(job, view, path);
+    uint32_t own = own_transport(job, view, path);
     return path == PATH_NONE ? WEFT_DEV_CARRIER_NONE : own ? own : WEFT_DEV_CARRIER_PROXY;
 }
 
 /* Whether some peer uses the path's own transport. */
-static bool carries(const struct weft_job *job, const struct device_view *view,
-                    const struct weft_dev *dev, enum path_id path)
+static bool uses_own_transport(const struct weft_job *job, const struct device_view *view,
+                               const struct weft_dev *dev, enum path_id path)
 {
-    unsigned own = job->paths.common[path] ? own_carrier(job, view, path) : 0;
+    unsigned own = job->paths.common[path] ? own_transport(job, view, path) : 0;
     return own && dev->carried >> own & 1;
 }
 
 /* Lets the paths that provide their own transport fill their part of the device state. */
-static weft_status fill_carriers(struct weft_job *job, const struct device_view *view,
-                                 struct weft_dev *dev)
+static weft_status fill_transports(struct weft_job *job, const struct device_view *view,
+                                   struct weft_dev *dev)
 {
     weft_status status = WEFT_OK;
     for (int path = 0; path < PATH_COUNT && !status; path++)
-        if (carries(job, view, dev, (enum path_id)path))
+        if (uses_own_transport(job, view, dev, (enum path_id)path))
             status =
                 path_ops_of((enum path_id)path)->device(job->paths.common[path], view->cuda, dev);
     return status;
@@ -219,7 +219,7 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
         peers[pe].atomics = view->atomics(view, pe);
         bool direct = peers[pe].part[WEFT_DEV_AREAS] && peers[pe].atomics;
         peers[pe].carrier =
-            direct ? WEFT_DEV_CARRIER_NONE : carrier_of(job, view, (enum path_id)peers[pe].path);
+            direct ? WEFT_DEV_CARRIER_NONE : transport_of(job, view, (enum path_id)peers[pe].path);
         if (peers[pe].part[WEFT_DEV_AREAS] && !peers[pe].atomics)
             dev->all_atomics = 0;
         dev->carried |= peers[pe].carrier ? 1u << peers[pe].carrier : 0;
@@ -229,7 +229,7 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
     for (int segment = 0; segment < WEFT_DEV_PARTS; segment++)
         fill_segment(job, view, dev, peers, segment);
     void *table = NULL;
-    weft_status status = fill_carriers(job, view, dev);
+    weft_status status = fill_transports(job, view, dev);
     if (!status)
         status = device_proxy_assign_rings(job, peers);
     if (!status)
@@ -430,7 +430,7 @@ weft_status device_quiet(struct weft_job *job)
     struct device_state *state = job->device;
     weft_status status = WEFT_OK;
     for (int path = 0; state && path < PATH_COUNT && !status; path++) {
-        if (carries(job, state->view, &state->dev, (enum path_id)path))
+        if (uses_own_transport(job, state->view, &state->dev, (enum path_id)path))
             status = path_ops_of((enum path_id)path)->settle_device(job->paths.common[path]);
     }
     return state && state->proxy && !status ? device_proxy_quiet(state->proxy) : status;

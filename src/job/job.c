@@ -524,7 +524,8 @@ weft_status job_finalized(const char *function)
 {
     if (job_is_forked_child())
         return base_fail(WEFT_ERR_FINALIZED,
-                         "%s: this process was forked by a PE, whose job is not its own", function);
+                         "%s: this process was forked by a PE and is not part of its job",
+                         function);
     return base_fail(WEFT_ERR_FINALIZED, "%s: the job has been finalized", function);
 }
 

@@ -67,7 +67,7 @@ void waiter_unpublish(struct waiter *waiter)
     box_count_step(waiter->job->box);
 }
 
-/* "barrier of team 0 has waited 60.0 s for PE 3: step 17 awaited, ..." */
+/* "barrier of team 0 has waited 60.0 s for PE 3: awaits step 17, ..." */
 static void describe_state(const struct waiter *waiter, const char *verb, char *text, size_t bytes)
 {
     struct box_wait wait;

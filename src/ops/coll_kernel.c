@@ -55,8 +55,7 @@ struct settings_record {
     int32_t rates_agree;
 };
 
-_Static_assert(sizeof(struct settings_record) <= PACKET_BYTES,
-               "a settings record fits one packet");
+_Static_assert(sizeof(struct settings_record) <= PACKET_BYTES, "a settings record fits one packet");
 
 /* Exchanges the settings of all members and combines them into *mine. The round number becomes the
  * largest that earlier teams have used in this area at any member, so that no old flag looks

@@ -21,7 +21,7 @@
 enum { FILE_MOST = 8192 };
 static const char FIRST_LINE[] = "rates of collectives, version 3";
 static const char REMEDY[] =
-    "measure anew with `weft bench coll --tune`, or set WEFT_COLL_RATES=off";
+    "measure again with `weft bench coll --tune`, or set WEFT_COLL_RATES=off";
 
 const struct coll_rates coll_rates_built_in = {
 #define BUILT_IN(name, built_in, least, most) .name = (built_in),

@@ -252,7 +252,7 @@ static weft_status compute_offsets(const char *name, const struct weft_team *tea
     for (int i = 0; i < team->n; i++) {
         at[i] = *total;
         if (__builtin_add_overflow(*total, sizes[i], total))
-            return base_fail(WEFT_ERR_RANGE, "%s: the sizes add up to too much", name);
+            return base_fail(WEFT_ERR_RANGE, "%s: the sum of the sizes overflows", name);
     }
     return WEFT_OK;
 }

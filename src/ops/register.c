@@ -197,7 +197,7 @@ WEFT_EXPORT weft_status weft_gpu_pair_query(weft_job *job, int pe, weft_gpu_pair
     int slot = job->gpu->slot_of[pe];
     weft_gpu_pair filled = {.size = pair->size};
     if (slot < 0) {
-        snprintf(filled.evidence, sizeof filled.evidence, "PE %d runs on another kernel", pe);
+        snprintf(filled.evidence, sizeof filled.evidence, "PE %d is on another node", pe);
     } else {
         const struct gpu_window *window = &job->gpu->heap.windows[slot];
         filled.usable = window->mapped;

@@ -124,7 +124,7 @@ grep -qE "^reduce +8 B auto .* 4\.00  right, takes packets" rows || fail "differ
 cp "$file" whole
 head -c 200 whole > "$file"
 on_gpus --ops reduce --sizes 8 --ways auto > rows 2> words || fail "cut off: status $?"
-[ "$(grep -c "cut off or was changed; measure anew" words)" = 1 ] || fail "cut off: $(cat words)"
+[ "$(grep -c "cut off or was changed; measure again" words)" = 1 ] || fail "cut off: $(cat words)"
 grep -q "right" rows || fail "cut off: $(cat rows)"
 case $(rates) in "built in: $file: it is cut off"*) ;; *) fail "cut off, and env says $(rates)" ;; esac
 cp whole "$file"
