@@ -146,7 +146,7 @@ static weft_status prepare_team(struct weft_team *team)
         int blocks = mine.most_blocks ? mine.most_blocks : 1;
         bool proven;
         fill_call(team, &(struct coll_request){.what = COLL_ALLTOALL}, &call);
-        status = coll_prove_lines(team, &call, blocks, &proven);
+        status = coll_prove_ll128(team, &call, blocks, &proven);
         coll->ll128_blocks = proven ? blocks : 0;
     } else if (!status && team->n > 1 && team->me == 0)
         log_debug("collectives of %d PEs use LL and not LL128: %s", team->n,
@@ -490,7 +490,7 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team,
                               .direct = symmetric,
                               .most_blocks = team->coll->most_blocks,
                               .forced = team->coll->forced,
-                              .ll128 = coll_kernel_lines(team) && fits_ll128(request)};
+                              .ll128 = coll_kernel_ll128(team) && fits_ll128(request)};
     return coll_choose(&q, &team->coll->rates);
 }
 
@@ -533,7 +533,7 @@ weft_status coll_kernel_limit(struct weft_team *team, int sms)
     return status;
 }
 
-bool coll_kernel_lines(const struct weft_team *team)
+bool coll_kernel_ll128(const struct weft_team *team)
 {
     return team->coll && team->coll->ll128_blocks &&
            team->coll->most_blocks <= team->coll->ll128_blocks;

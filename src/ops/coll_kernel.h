@@ -79,7 +79,7 @@ const struct coll_rates *coll_kernel_rates(const struct weft_team *team);
 
 /* Whether LL128 (gpu/coll_lines.h) passed its test between all members, with as many blocks as the
  * team may use now. */
-bool coll_kernel_lines(const struct weft_team *team);
+bool coll_kernel_ll128(const struct weft_team *team);
 
 /* Describes the GPUs of this machine. The job must have a GPU side. */
 void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machine);

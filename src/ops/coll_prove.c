@@ -67,7 +67,7 @@ static bool share_a_gpu(const struct weft_team *team)
     return false;
 }
 
-weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, int blocks,
+weft_status coll_prove_ll128(struct weft_team *team, struct coll_call *call, int blocks,
                              bool *proven)
 {
     struct gpu *gpu = team->job->gpu;

@@ -16,7 +16,7 @@ bool coll_prove_wanted(void);
  * without memory. blocks: number of blocks, the same at all members. *proven: no member saw a torn
  * line, and each saw enough lines change. A member that cannot take part fails the call at all
  * members. */
-weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, int blocks,
+weft_status coll_prove_ll128(struct weft_team *team, struct coll_call *call, int blocks,
                              bool *proven);
 
 #endif

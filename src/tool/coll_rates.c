@@ -105,7 +105,7 @@ static struct coll_question question(const weft_team *team, enum coll_what what,
                                   .bytes = bytes,
                                   .set_bytes = coll_set_bytes(team->slot),
                                   .direct = true,
-                                  .ll128 = coll_kernel_lines(team),
+                                  .ll128 = coll_kernel_ll128(team),
                                   .most_blocks = coll_blocks_of(sms),
                                   .forced = way};
 }

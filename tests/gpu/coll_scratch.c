@@ -236,7 +236,7 @@ static void numbers(bool lines)
     memset(seen, me + 1, SMALL);
     to_gpu(factor_room, seen, SMALL);
     one(small, SOURCE_OWN, 0); /* the team is ready */
-    CHECK(!lines || coll_kernel_lines(world));
+    CHECK(!lines || coll_kernel_ll128(world));
     for (int turn = 0; turn < 8; turn++) {
         uint64_t number;
         OK(weft_barrier(world));

@@ -421,7 +421,7 @@ static void misuse(void)
     void *host = NULL;
     OK(weft_alloc(job, WEFT_HOST, 64, 0, 0, &host));
     FAILS(weft_collect_on_stream(world, host, heap_src, 8, stream), WEFT_ERR_UNSUPPORTED,
-          "symmetric memory of the host");
+          "is symmetric host memory");
     OK(weft_free(job, host));
     FAILS(weft_alltoallv_on_stream(world, heap_dst, 64, words, words, heap_src, words,
                                    (uint64_t *)(void *)plain, stream),

@@ -165,7 +165,7 @@ static void mismatches(void)
     drop_piece(&cuda, larger);
     static char host[64];
     FAILS(weft_register_symmetric(job, me == n - 1 ? host : base, 64, &symmetric), WEFT_ERR_ADDRESS,
-          me == n - 1 ? "is not memory of cuMemCreate()" : "because PE");
+          me == n - 1 ? "is not memory of cuMemCreate()" : " failed: ");
     drop_piece(&cuda, piece);
 }
 

@@ -186,9 +186,9 @@ bool __wrap_coll_prove_wanted(void)
     return !beneath.proofs_off;
 }
 
-weft_status __wrap_coll_prove_lines(struct weft_team *of, struct coll_call *call, int blocks,
+weft_status __wrap_coll_prove_ll128(struct weft_team *of, struct coll_call *call, int blocks,
                                     bool *proven);
-weft_status __wrap_coll_prove_lines(struct weft_team *of, struct coll_call *call, int blocks,
+weft_status __wrap_coll_prove_ll128(struct weft_team *of, struct coll_call *call, int blocks,
                                     bool *proven)
 {
     assert_ptr_equal(of, &team);

@@ -71,7 +71,7 @@ static void a_team_that_is_not_served_agrees_on_nothing(void **state)
     assert_int_equal(coll_kernel_force(&team, COLL_ALGO_SIMPLE, 8), WEFT_OK);
     assert_null(team.coll);
     assert_null(coll_kernel_rates(&team));
-    assert_false(coll_kernel_lines(&team));
+    assert_false(coll_kernel_ll128(&team));
     assert_int_equal(beneath.exchanges, 0);
 }
 
@@ -95,7 +95,7 @@ static void members_exchange_what_they_have(void **state)
     assert_int_equal(beneath.proof_blocks, 16);
     assert_int_equal(beneath.proof.operation, WEFT_DEV_OP_ALLTOALL);
     assert_int_equal(beneath.proof.members, MEMBERS);
-    assert_true(coll_kernel_lines(&team));
+    assert_true(coll_kernel_ll128(&team));
     assert_memory_equal(coll_kernel_rates(&team), &file_rates, sizeof file_rates);
     assert_int_equal(beneath.warnings + beneath.debugs, 0);
     assert_string_equal(beneath.machine.gpu, "some GPU");
@@ -120,7 +120,7 @@ static void what_a_member_lacks_it_does_not_offer(void **state)
     assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.sent.has, 1);
     assert_int_equal(beneath.proofs, 1);
-    assert_false(coll_kernel_lines(&team));
+    assert_false(coll_kernel_ll128(&team));
     assert_int_equal(beneath.debugs, 0); /* only member 0 reports */
 }
 
@@ -220,7 +220,7 @@ static void all_members_must_have_it(void **state)
     assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_false(pays); /* the CPU's loads are quicker */
     assert_int_equal(beneath.proofs, 0);
-    assert_false(coll_kernel_lines(&team));
+    assert_false(coll_kernel_ll128(&team));
     free(team.coll);
     team.coll = NULL;
     beneath.patch = last_maps_nothing;
@@ -311,16 +311,16 @@ static void lines_serve_as_many_blocks_as_were_proven(void **state)
 {
     (void)state;
     make_ready();
-    assert_true(coll_kernel_lines(&team));
+    assert_true(coll_kernel_ll128(&team));
     assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_OK);
-    assert_true(coll_kernel_lines(&team));
+    assert_true(coll_kernel_ll128(&team));
     assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 32), WEFT_OK);
-    assert_false(coll_kernel_lines(&team));
+    assert_false(coll_kernel_ll128(&team));
     free(team.coll);
     team.coll = NULL;
     beneath.torn = true;
     assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 0), WEFT_OK);
-    assert_false(coll_kernel_lines(&team));
+    assert_false(coll_kernel_ll128(&team));
 }
 
 static void without_sms_one_block_proves_lines(void **state)
@@ -330,7 +330,7 @@ static void without_sms_one_block_proves_lines(void **state)
     bool pays;
     assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.proof_blocks, 1);
-    assert_true(coll_kernel_lines(&team));
+    assert_true(coll_kernel_ll128(&team));
     coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
     assert_int_equal(beneath.question.most_blocks, 0);
 }
@@ -349,7 +349,7 @@ static void one_member_has_nobody_to_prove_lines_with(void **state)
         team.me = rows[i].me;
         make_ready();
         assert_int_equal(beneath.proofs, 0);
-        assert_false(coll_kernel_lines(&team));
+        assert_false(coll_kernel_ll128(&team));
         assert_int_equal(beneath.debugs, rows[i].debugs);
         free(team.coll);
         team.coll = NULL;

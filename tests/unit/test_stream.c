@@ -18,7 +18,7 @@ static void a_stream_of_another_gpu_is_refused(void **state)
     beneath.other_context = true;
     beneath.device = 5;
     assert_int_equal(stream_check("f", &ops.job, some_stream), WEFT_ERR_ARGUMENT);
-    assert_non_null(strstr(base_last_error(), "of GPU 5, this PE's is GPU 2 (some GPU)"));
+    assert_non_null(strstr(base_last_error(), "belongs to GPU 5, but this PE uses GPU 2 (some GPU)"));
     for (uintptr_t handle = 0; handle < 3; handle++) /* default streams */
         assert_int_equal(stream_check("f", &ops.job, (weft_stream)handle), WEFT_OK);
     beneath.device = 2;
