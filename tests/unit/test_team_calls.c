@@ -259,7 +259,7 @@ static void the_lowest_slot_that_is_free_everywhere_is_taken(void **state)
     slots_of[0][TEAM_SLOT_WORDS - 1] = 0;
     assert_calls(WEFT_ERR_NO_MEMORY, "sync; sync; ",
                  weft_team_split_strided(&ops.team, 1, 2, 2, &team));
-    assert_non_null(strstr(base_last_error(), "all 1024 places"));
+    assert_non_null(strstr(base_last_error(), "all 1024 team slots"));
     assert_null(team);
 }
 
