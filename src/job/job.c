@@ -236,7 +236,7 @@ void job_set_spin(struct weft_job *job, bool threads)
     bool looks = false;
     for (int path = 0; path < PATH_COUNT; path++)
         looks |= job->paths.common[path] && path_ops_of((enum path_id)path)->progress;
-    job->spin_between_looks =
+    job->spin_between_polls =
         looks && configured < 0 && job->spin > SPIN_BETWEEN_LOOKS ? SPIN_BETWEEN_LOOKS : job->spin;
 }
 

@@ -97,8 +97,8 @@ struct weft_team {
     struct team_coll *coll; /* used by ops/coll_kernel.c; NULL: no collective on GPU memory yet */
     void *scratch; /* [n] packets, for exchanges that must not fail because memory is exhausted */
     struct mailbox *mailboxes; /* own area: member i writes mailboxes[i] */
-    struct mailbox *
-        *mailbox_at; /* own mailbox in member i's area; NULL: the CPU cannot store there */
+    /* own mailbox in member i's area; NULL: the CPU cannot store there */
+    struct mailbox **mailbox_at;
     struct weft_team *next;
 };
 
@@ -150,7 +150,7 @@ struct weft_job {
     struct job_callbacks callbacks; /* host callbacks on streams */
     /* list kept for captured graphs (ops/stream.c) and never freed; each entry begins with the next
      * pointer */
-    void *stream_calls;
+    void *captured_signals;
     void *host_callbacks; /* state of ops/stream_far.c; freed by end_host_callbacks() */
     void (*end_host_callbacks)(struct weft_job *job);
     struct weft_file *files;       /* open files (ops/file.c); closed by end_files() */
@@ -165,7 +165,7 @@ struct weft_job {
     bool oversubscribed;         /* some node has more PEs than CPUs; the same at every PE */
     int node_cpus;               /* number of CPUs that the PEs of this node may run on */
     uint32_t spin;               /* polls before a waiting PE yields */
-    uint32_t spin_between_looks; /* the same, where the awaited change may arrive as a message */
+    uint32_t spin_between_polls; /* the same, where the awaited change may arrive as a message */
     uint64_t wait_slice_ns, wait_warn_ns, wait_limit_ns; /* WEFT_WAIT_*; 0: none */
     const char *limit_name;  /* name of the variable that set wait_limit_ns */
     uint64_t watch_every_ns; /* interval at which a wait checks the PEs that it depends on */
@@ -176,8 +176,8 @@ struct weft_job {
     int32_t *fault;
     int32_t no_box_fault;
     struct device_state *device; /* state for device code; NULL: device code was not started */
-    struct device_watch
-        *gpu_watch; /* watch for the library's own kernels on the program's streams, or NULL */
+    /* watch for the library's own kernels on the program's streams, or NULL */
+    struct device_watch *gpu_watch;
     _Atomic uint64_t next_check_ns; /* next time that a waiting thread checks for dead peers */
 };
 

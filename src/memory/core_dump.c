@@ -16,9 +16,8 @@
 
 enum {
     MOST_RANGES = 16,
-    LEAST_HOLE =
-        /* bytes; shorter holes are dumped, so that a heap does not become too many mappings */
-    256 << 10,
+    /* bytes; shorter holes are dumped, so that a heap does not become too many mappings */
+    LEAST_HOLE = 256 << 10,
 };
 
 static const int fatal[] = {SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};

@@ -26,9 +26,8 @@ struct coll_request {
     weft_op op;     /* may be WEFT_DEV_SCALED */
     double factor;  /* factor of a scaled sum */
     bool weighted;  /* the factor applies to this member's elements only */
-    const void
-        /* GPU memory from which the kernel reads the factor when it runs; NULL: `factor` is used */
-        *factor_at;
+    /* GPU memory from which the kernel reads the factor when it runs; NULL: `factor` is used */
+    const void *factor_at;
     /* the factor in the program's type, for the host function */
     _Alignas(16) char factor_bytes[16];
     /* For alltoallv: arrays in GPU memory, or in host memory where the host calls. */

@@ -6,10 +6,9 @@
 #include "ops/coll_nodes.h"
 
 enum {
-    PULL_LEAST_BYTES =
-        /* from this size of a broadcast, in bytes, the members of a node copy from its head in
-         * parallel */
-    32 * 1024,
+    /* from this size of a broadcast, in bytes, the members of a node copy from its head in
+     * parallel */
+    PULL_LEAST_BYTES = 32 * 1024,
 };
 
 /* --------------------------------------------------------------------------------------- sync */

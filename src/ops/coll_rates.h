@@ -51,10 +51,9 @@ struct coll_rates {
 #define COLL_RATE_FIELD(name, built_in, least, most) double name;
     COLL_RATES(COLL_RATE_FIELD)
 #undef COLL_RATE_FIELD
-    uint64_t
-        /* bit COLL_RATE_x is set: rate x was not measured, but derived from others, or is built
-         * in */
-        estimates;
+    /* bit COLL_RATE_x is set: rate x was not measured, but derived from others, or is built
+     * in */
+    uint64_t estimates;
 };
 
 enum coll_rate {

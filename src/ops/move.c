@@ -271,9 +271,8 @@ static weft_status collect_blocks(const char *name, struct weft_team *team, void
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (coll_on_gpu(team, dst, dst))
         return coll_gpu_collect(team, dst, src, shares, before, total);
-    if (coll_on_gpu(team, src,
-                    /* sizes differ, so src may be null at other members: only this member knows */
-                    src))
+    /* sizes differ, so src may be null at other members: only this member knows */
+    if (coll_on_gpu(team, src, src))
         return collect_from_gpu(team, to, dst, src, sizes, at, phase);
     if (team->nodes)
         return coll_nodes_collect(team, BOX_OP_COLLECT, to, src, at, sizes, phase);

@@ -18,9 +18,9 @@
 enum {
     PAIRS = 256, /* pairs in each page of pinned memory */
     SPINS = 2000,
-    NAP_NS = 20 * 1000,
-    PASS_LIMIT_NS =
-        1000 * 1000 * 1000 /* at the end, how long a stream may take to pass its last callback */
+    SLEEP_NS = 20 * 1000,
+    /* at the end, how long a stream may take to pass its last callback */
+    PASS_LIMIT_NS = 1000 * 1000 * 1000
 };
 
 struct pair {
@@ -57,7 +57,7 @@ struct callback_stream {
     weft_stream stream;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t given;
+    pthread_cond_t enqueued;
     /* Enqueued callbacks that have not run, in the order of enqueueing. A callback that a graph
      * reached may be in the list after ones that the stream reaches later. */
     struct host_callback *first, **last;
@@ -81,9 +81,8 @@ struct callbacks {
     struct callback_stream *streams;
     struct host_callback *kept;
     struct page *pages;
-    uint64_t
-        /* callbacks that are not captured and whose cuLaunchHostFunc function has not run yet */
-        pending_functions;
+    /* callbacks that are not captured and whose cuLaunchHostFunc function has not run yet */
+    uint64_t pending_functions;
     bool ended; /* the job is being left: callbacks that a stream reaches are skipped */
 };
 
@@ -152,7 +151,7 @@ static void append_locked(struct host_callback *call)
     call->next = NULL;
     *stream->last = call;
     stream->last = &call->next;
-    pthread_cond_signal(&stream->given);
+    pthread_cond_signal(&stream->enqueued);
 }
 
 static void append(struct host_callback *call)
@@ -214,7 +213,7 @@ static struct host_callback *next_call(struct callback_stream *stream)
     for (unsigned looks = 0;; looks++) {
         pthread_mutex_lock(&stream->lock);
         while (!stream->first && !stream->stop) {
-            pthread_cond_wait(&stream->given, &stream->lock);
+            pthread_cond_wait(&stream->enqueued, &stream->lock);
             looks = 0;
         }
         call = pop_arrived(stream);
@@ -225,7 +224,7 @@ static struct host_callback *next_call(struct callback_stream *stream)
         if (looks < SPINS)
             sched_yield();
         else
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
     }
 }
 
@@ -257,9 +256,9 @@ static weft_status start_stream(struct callbacks *callbacks, weft_stream key,
     stream->stream = key;
     stream->last = &stream->first;
     pthread_mutex_init(&stream->lock, NULL);
-    pthread_cond_init(&stream->given, NULL);
+    pthread_cond_init(&stream->enqueued, NULL);
     if (thread_start(&stream->thread, make_calls, stream)) {
-        pthread_cond_destroy(&stream->given);
+        pthread_cond_destroy(&stream->enqueued);
         pthread_mutex_destroy(&stream->lock);
         free(stream);
         return base_fail(WEFT_ERR_SYSTEM, "pthread_create for the calls of a stream failed");
@@ -312,11 +311,11 @@ static void stream_arrived(void *argument)
 /* Waits until the stream has passed its wait for this callback. False: PASS_LIMIT_NS elapsed. */
 static bool has_passed(const struct host_callback *call)
 {
-    for (uint64_t waited = 0; waited < PASS_LIMIT_NS; waited += NAP_NS) {
+    for (uint64_t waited = 0; waited < PASS_LIMIT_NS; waited += SLEEP_NS) {
         /* Relaxed: the stream's last write to the pair depends on its read of `done`. */
         if (atomic_load_explicit(&call->pair->wait, memory_order_relaxed) != WAITING)
             return true;
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
     }
     return false;
 }
@@ -327,7 +326,7 @@ static bool stop_stream(struct callback_stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
     stream->stop = true;
-    pthread_cond_signal(&stream->given);
+    pthread_cond_signal(&stream->enqueued);
     pthread_mutex_unlock(&stream->lock);
     pthread_join(stream->thread, NULL);
     bool left = stream->first || (stream->last_run && !has_passed(stream->last_run));
@@ -340,7 +339,7 @@ static bool stop_stream(struct callback_stream *stream)
         free(first->argument);
         free(first);
     }
-    pthread_cond_destroy(&stream->given);
+    pthread_cond_destroy(&stream->enqueued);
     pthread_mutex_destroy(&stream->lock);
     free(stream);
     return left;

@@ -357,9 +357,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    while (ops.job.stream_calls) {
-        void *first = ops.job.stream_calls;
-        ops.job.stream_calls = *(void **)first;
+    while (ops.job.captured_signals) {
+        void *first = ops.job.captured_signals;
+        ops.job.captured_signals = *(void **)first;
         free(first);
     }
     assert_int_equal(beneath.entered, 0);
