@@ -131,8 +131,9 @@ static weft_status make_team(struct weft_job *job, const struct meeting *m, weft
 {
     for (int word = 0; word < TEAM_SLOT_WORDS; word++)
         if (m->common[word])
-            return team_take(job, m->pes, m->n, word * 64 + __builtin_ctzll(m->common[word]), team);
-    return base_fail(WEFT_ERR_NO_MEMORY, "all %d places for teams are taken; destroy some first",
+            return team_create(job, m->pes, m->n, word * 64 + __builtin_ctzll(m->common[word]),
+                               team);
+    return base_fail(WEFT_ERR_NO_MEMORY, "all %d team slots are in use; destroy a team first",
                      TEAM_SLOTS);
 }
 
