@@ -148,10 +148,10 @@ static void print_speed(const struct machine *machine, const char *what, int64_t
     }
     columns_print(stdout, LABEL, "  %-10s %s of %s GB/s, %s for %s", what, is,
                   show_gbps(route->mbps, of, sizeof of),
-                  mbps < check_least(machine, route->mbps) ? "degraded"
-                  : mbps < route->mbps * 90 / 100          ? "somewhat slow"
-                  : mbps > route->mbps * 110 / 100         ? "more than usual"
-                                                           : "normal",
+                  mbps < check_threshold(machine, route->mbps) ? "degraded"
+                  : mbps < route->mbps * 90 / 100              ? "somewhat slow"
+                  : mbps > route->mbps * 110 / 100             ? "more than usual"
+                                                               : "normal",
                   kind_of(route, kind, sizeof kind));
 }
 
@@ -233,8 +233,7 @@ static void print_remedy(const struct finding *f)
     columns_print(stdout, LABEL, "    %-8s %s", f->weight == WEIGHT_UNKNOWN ? "to see" : "remedy",
                   f->remedy);
     if (f->weight != WEIGHT_UNKNOWN)
-        columns_print(stdout, LABEL, "    who      %s; %s%s", r->who,
-                      strcmp(r->lasts, "nothing to apply") == 0 ? "" : "lasts ", r->lasts);
+        columns_print(stdout, LABEL, "    who      %s; %s", r->who, r->lasts);
     if (f->gain_mbps)
         printf("    brings   %s GB/s\n", show_gbps(f->gain_mbps, gain, sizeof gain));
 }

@@ -371,12 +371,12 @@ static void test_xids(void **state)
         const char *line, *when;
     } times[] = {
         {"<4>[196399.5] NVRM: Xid (PCI:0000:10:00): 79, x\n",
-         "the last of the hardware 1 h ago: Xid (PCI:0000:10:00): 79, x"},
+         "the last hardware error 1 h ago: Xid (PCI:0000:10:00): 79, x"},
         {"4,1,192800000000,-;NVRM: Xid (PCI:0000:10:00): 79, x\n",
-         "the last of the hardware 2 h ago: "},
-        {"NVRM: Xid (PCI:0000:10:00): 79, x\n", "the last of the hardware at an unknown time: "},
+         "the last hardware error 2 h ago: "},
+        {"NVRM: Xid (PCI:0000:10:00): 79, x\n", "the last hardware error at an unknown time: "},
         {"4,1,900000000000,-;NVRM: Xid (PCI:0000:10:00): 79, x\n",
-         "the last of the hardware at an unknown time: "},
+         "the last hardware error at an unknown time: "},
         {"NVRM: Xid (PCI:0000:10:00): 31, x\n",
          "the last at an unknown time: Xid (PCI:0000:10:00): 31, x"},
     };
