@@ -289,7 +289,7 @@ static void look_again(struct machine *machine, const struct doctor_options *a, 
         ;
     struct machine *later = machine_options_read(&a->machine);
     if (later)
-        growth_note(machine, later);
+        growth_record(machine, later);
     machine_free(later);
 }
 

@@ -214,7 +214,7 @@ weft_status import_any(const char *text, size_t length, const char *name, struct
     else
         status = import_fail(&im, 1, "none of the kinds that are read: " KINDS);
     if (!status) {
-        machine_disbelieve(im.machine);
+        machine_reject_invalid(im.machine);
         status = machine_check(im.machine);
         if (status)
             status = base_fail_context(status, "%s", name);

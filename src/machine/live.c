@@ -157,6 +157,6 @@ struct machine *machine_read_live(const struct machine_source *source)
     if (source->gpus)
         live_gpu(machine, source);
     live_log(machine, source);
-    machine_disbelieve(machine);
+    machine_reject_invalid(machine);
     return machine;
 }

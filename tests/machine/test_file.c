@@ -184,13 +184,13 @@ static void test_words_and_ranges(void **state)
     assert_int_equal(machine_set(m, "system.iommu_mode", "of", false), WEFT_OK);
     assert_int_equal(machine_set(m, "system.arch", "unknown", true), WEFT_OK);
     assert_string_equal(m->system.arch.why, "set to unknown");
-    machine_disbelieve(m);
-    assert_string_equal(m->system.cpu_family.why, "4097 was read, which is outside 0..4096");
+    machine_reject_invalid(m);
+    assert_string_equal(m->system.cpu_family.why, "the value read, 4097, is outside 0..4096");
     assert_string_equal(m->system.iommu_mode.why,
-                        "\"of\" was read, which is none of the known words");
+                        "the value read, \"of\", is not a known word");
     assert_false(m->system.cpu_family.known || m->system.iommu_mode.value);
     assert_int_equal(machine_set(m, "system.cpu_family", "4096", true), WEFT_OK);
-    machine_disbelieve(m);
+    machine_reject_invalid(m);
     assert_true(number_is(m->system.cpu_family, 4096));
     machine_free(m);
 }
