@@ -410,7 +410,7 @@ static weft_status measure_asked_pair(struct machine *machine, const struct prob
 {
     const struct endpoint *gpu = x->kind == ENDPOINT_GPU ? x : y, *other = gpu == x ? y : x;
     if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_NIC)
-        return machine_climb(machine, gpu->index, other->name);
+        return machine_test_gdr(machine, gpu->index, other->name);
     const struct machine_probe *interface = probe_interface(probe);
     weft_status status = machine_measure_pair(machine, interface, x->name, y->name, false);
     return status ? status : machine_measure_pair(machine, interface, y->name, x->name, false);

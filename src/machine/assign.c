@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Assigns NICs to GPUs: candidates by rate and distance, then a bipartite matching. See assign.h. */
+/* Assigns NICs to GPUs: candidates by rate and distance, then a bipartite matching. See assign.h.
+ */
 #include "machine/assign.h"
 
 #include <inttypes.h>

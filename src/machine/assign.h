@@ -14,9 +14,9 @@ struct assigned {
     int64_t port;     /* its active port with the highest rate; 1 when ports are unknown */
     enum level level; /* distance of GPU and NIC; LEVEL_UNKNOWN in a flat virtual machine */
     int64_t mbps;     /* expected rate of their best route, MB/s; 0 when unknown */
-    int rail;         /* index of the NIC among the assigned ones, in the machine's order; -1: none */
-    int sharers;      /* number of GPUs that use this NIC, including this one */
-    bool in_turn;     /* several NICs were equally good and are assigned round-robin */
+    int rail;     /* index of the NIC among the assigned ones, in the machine's order; -1: none */
+    int sharers;  /* number of GPUs that use this NIC, including this one */
+    bool in_turn; /* several NICs were equally good and are assigned round-robin */
     char why[ASSIGN_WHY]; /* the reason for this choice, as text */
 };
 

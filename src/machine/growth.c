@@ -41,7 +41,7 @@ static void record_pci_growth(struct machine_pci *before, const struct machine_p
 }
 
 static void record_port_growth(struct machine *machine, struct machine_port *before,
-                      const struct machine_port *after)
+                               const struct machine_port *after)
 {
     struct growth growth = {.known = false};
     add_growth(&growth, before->symbol_errors, after->symbol_errors, "symbol errors");
@@ -53,7 +53,7 @@ static void record_port_growth(struct machine *machine, struct machine_port *bef
 }
 
 static void record_link_growth(struct machine *machine, struct machine_link *before,
-                      const struct machine_link *after)
+                               const struct machine_link *after)
 {
     struct growth growth = {.known = false};
     add_growth(&growth, before->crc_errors, after->crc_errors, "CRC");

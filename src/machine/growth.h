@@ -5,9 +5,9 @@
 
 #include "machine/machine.h"
 
-/* Sets the facts *_grown of `machine`: the increase of the error counters of its PCI devices, ports,
- * links and GPUs in `later`. A counter that decreased was reset and counts as 0. A counter that is
- * unknown in one of the readings is ignored. */
+/* Sets the facts *_grown of `machine`: the increase of the error counters of its PCI devices,
+ * ports, links and GPUs in `later`. A counter that decreased was reset and counts as 0. A counter
+ * that is unknown in one of the readings is ignored. */
 void growth_record(struct machine *machine, const struct machine *later);
 
 #endif

@@ -29,8 +29,8 @@ weft_status import_fail(const struct import *im, unsigned long line, const char 
 
 enum { IMPORT_ADDRESS = 24, IMPORT_DEVICES_MOST = 4096, IMPORT_CPUS_MOST = 65536 };
 
-/* Converts a PCI address to the model's form, "0000:3b:00.0". The domain may have up to eight digits
- * or be absent. False when `text` is not an address, or is NULL. */
+/* Converts a PCI address to the model's form, "0000:3b:00.0". The domain may have up to eight
+ * digits or be absent. False when `text` is not an address, or is NULL. */
 bool import_address(const char *text, char address[IMPORT_ADDRESS]);
 
 /* Parses a whole number, decimal or 0x..., with nothing after it. */
@@ -66,8 +66,8 @@ struct xml_node {
     struct xml_node *parent, *first, *last, *next;
 };
 
-/* Parses a document into memory of the machine. Refuses entities, more than 256 levels and more than
- * 65536 elements. WEFT_ERR_ARGUMENT with the line; WEFT_ERR_UNSUPPORTED without expat. */
+/* Parses a document into memory of the machine. Refuses entities, more than 256 levels and more
+ * than 65536 elements. WEFT_ERR_ARGUMENT with the line; WEFT_ERR_UNSUPPORTED without expat. */
 weft_status import_xml(struct import *im, const char *text, size_t length, struct xml_node **root);
 
 /* Value of an attribute; NULL when the element has no such attribute. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imports hwloc's XML of lstopo, versions 1 and 2: nested <object type=...> with <info name value/>.
- * This file parses it itself, because libhwloc (2.9) does not check damaged files and aborts the
- * process on some of them.
- * The file has one figure per PCIe link, lanes times rate, so generation and width are unknown. It
- * may have GPU links as a matrix of rates, which is ignored. */
+/* Imports hwloc's XML of lstopo, versions 1 and 2: nested <object type=...> with <info name
+ * value/>. This file parses it itself, because libhwloc (2.9) does not check damaged files and
+ * aborts the process on some of them. The file has one figure per PCIe link, lanes times rate, so
+ * generation and width are unknown. It may have GPU links as a matrix of rates, which is ignored.
+ */
 #include "machine/import.h"
 
 #include <ctype.h>
@@ -63,7 +63,7 @@ static void set_hwloc_text(struct machine *m, struct machine_text *to, const cha
 }
 
 static void set_hwloc_number(struct machine_number *to, const char *value, int64_t low,
-                              int64_t high)
+                             int64_t high)
 {
     int64_t number;
     if (value && import_number(value, low, high, &number))
@@ -71,7 +71,7 @@ static void set_hwloc_number(struct machine_number *to, const char *value, int64
 }
 
 static weft_status read_os_index(const struct hwloc_reader *r, const struct xml_node *node,
-                              int64_t *index)
+                                 int64_t *index)
 {
     const char *value = xml_value(node, "os_index");
     if (!value)
@@ -85,8 +85,8 @@ static weft_status read_os_index(const struct hwloc_reader *r, const struct xml_
 
 /* --- sets ------------------------------------------------------------------------------------- */
 
-/* Parses "0x000000ff,,0x1": words of 32 bits, highest first; an empty word is 0. False for any other
- * text, and for an infinite set. */
+/* Parses "0x000000ff,,0x1": words of 32 bits, highest first; an empty word is 0. False for any
+ * other text, and for an infinite set. */
 static bool parse_set(struct machine *m, const char *text, struct set *set)
 {
     size_t n = 1;
@@ -109,7 +109,7 @@ static bool parse_set(struct machine *m, const char *text, struct set *set)
 }
 
 static weft_status read_set_attribute(const struct hwloc_reader *r, const struct xml_node *node,
-                            const char *key, struct set *set)
+                                      const char *key, struct set *set)
 {
     const char *value = xml_value(node, key);
     *set = (struct set){.words = NULL};
@@ -284,7 +284,8 @@ static struct machine_gpu *gpu_of(struct machine *m, const struct machine_pci *p
     return NULL;
 }
 
-/* Reads the facts of a GPU that hwloc got from NVML, CUDA or ROCm. The index is NVML's or ROCm's. */
+/* Reads the facts of a GPU that hwloc got from NVML, CUDA or ROCm. The index is NVML's or ROCm's.
+ */
 static weft_status read_hwloc_gpu(struct hwloc_reader *r, const struct xml_node *node,
                                   const char *name, struct machine_gpu *gpu)
 {
@@ -339,8 +340,8 @@ static weft_status read_hwloc_nic(struct hwloc_reader *r, const struct xml_node 
     return WEFT_OK;
 }
 
-static weft_status read_hwloc_disk(struct hwloc_reader *r, const struct xml_node *node, const char *name,
-                             const struct machine_pci *pci)
+static weft_status read_hwloc_disk(struct hwloc_reader *r, const struct xml_node *node,
+                                   const char *name, const struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
     const char *subtype = xml_value(node, "subtype");
@@ -366,7 +367,7 @@ static weft_status read_hwloc_disk(struct hwloc_reader *r, const struct xml_node
 }
 
 static weft_status read_hwloc_interface(struct hwloc_reader *r, const struct xml_node *node,
-                                  const char *name, const struct machine_pci *pci)
+                                        const char *name, const struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
     for (size_t i = 0; i < m->n_interfaces; i++)
@@ -414,7 +415,7 @@ static bool has_child(const struct xml_node *node, const char *type)
 
 /* "0000:[00-3f]" -> "0000:00" */
 static weft_status enter_root(struct hwloc_reader *r, const struct xml_node *node,
-                             struct place *place)
+                              struct place *place)
 {
     const char *span = xml_value(node, "bridge_pci");
     unsigned domain, first, last;
@@ -461,7 +462,7 @@ static weft_status read_bridge(struct hwloc_reader *r, const struct xml_node *no
 }
 
 static weft_status read_pci_device(struct hwloc_reader *r, const struct xml_node *node,
-                               struct place place)
+                                   struct place place)
 {
     struct machine_pci pci = {.class = {0}};
     bool at_root = !*place.parent && place.root;

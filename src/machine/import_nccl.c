@@ -64,7 +64,7 @@ static weft_status read_nccl_number(const struct nccl_reader *r, const struct xm
 }
 
 static weft_status read_nccl_address(const struct nccl_reader *r, const struct xml_node *node,
-                                const char *key, char address[IMPORT_ADDRESS])
+                                     const char *key, char address[IMPORT_ADDRESS])
 {
     const char *value = xml_value(node, key);
     return value && import_address(value, address)
@@ -133,11 +133,12 @@ static weft_status check_one_host(struct nccl_reader *r, const struct xml_node *
 {
     const char *host = xml_value(node, "host_hash");
     if (host && r->host && strcmp(host, r->host) != 0)
-        return import_fail(r->im, node->line,
-                           "<cpu host_hash=\"%.40s\"> is another host than the first <cpu> (%.40s): "
-                           "weft reads one machine; use the file that NCCL writes in a job on one "
-                           "host",
-                           host, r->host);
+        return import_fail(
+            r->im, node->line,
+            "<cpu host_hash=\"%.40s\"> is another host than the first <cpu> (%.40s): "
+            "weft reads one machine; use the file that NCCL writes in a job on one "
+            "host",
+            host, r->host);
     if (host)
         r->host = host;
     return WEFT_OK;
@@ -146,7 +147,7 @@ static weft_status check_one_host(struct nccl_reader *r, const struct xml_node *
 /* --- <gpu> and its links ---------------------------------------------------------------------- */
 
 static weft_status read_link_element(struct nccl_reader *r, const struct xml_node *node,
-                             const struct machine_gpu *gpu, int64_t *number)
+                                     const struct machine_gpu *gpu, int64_t *number)
 {
     struct machine *m = r->im->machine;
     struct machine_number count = {0};
@@ -211,7 +212,7 @@ static weft_status read_c2c(struct nccl_reader *r, const struct xml_node *node,
 }
 
 static weft_status read_gpu_links(struct nccl_reader *r, const struct xml_node *node,
-                              const struct machine_gpu *gpu)
+                                  const struct machine_gpu *gpu)
 {
     int64_t number = 0;
     weft_status status = WEFT_OK;
@@ -275,7 +276,8 @@ static weft_status find_nccl_nic(struct nccl_reader *r, const struct xml_node *n
     return WEFT_OK;
 }
 
-static weft_status read_net_port(struct nccl_reader *r, const struct xml_node *node, const char *name)
+static weft_status read_net_port(struct nccl_reader *r, const struct xml_node *node,
+                                 const char *name)
 {
     struct machine *m = r->im->machine;
     struct machine_number number = {0}, mbit = {0};
@@ -343,7 +345,7 @@ static void parse_link_speed(const char *speed, struct machine_number *to)
 }
 
 static weft_status read_pci_facts(struct nccl_reader *r, const struct xml_node *node,
-                              const char *address, const char *parent, struct machine_pci *pci)
+                                  const char *address, const char *parent, struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
     weft_status status = read_nccl_number(r, node, "class", 0, 0xffffff, &pci->class);
@@ -412,7 +414,8 @@ static weft_status add_nccl_device(struct nccl_reader *r, const struct xml_node 
                                   : WEFT_OK;
 }
 
-static weft_status read_nccl_pci(struct nccl_reader *r, const struct xml_node *node, const char *parent)
+static weft_status read_nccl_pci(struct nccl_reader *r, const struct xml_node *node,
+                                 const char *parent)
 {
     struct machine *m = r->im->machine;
     char address[IMPORT_ADDRESS];

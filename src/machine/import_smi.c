@@ -37,7 +37,8 @@ struct smi_reader {
     int n;
     enum column columns[COLUMNS_MOST];
     int n_columns;
-    const char **cells; /* [row * n + column]: cells above the diagonal, to compare with those below */
+    const char *
+        *cells; /* [row * n + column]: cells above the diagonal, to compare with those below */
 };
 
 /* --- lines and words -------------------------------------------------------------------------- */
@@ -287,9 +288,8 @@ static weft_status read_row(struct smi_reader *r, int row, const char *line)
     const char *at = next_word(line, word);
     end->line = r->line;
     if (strcmp(word, end->heading) != 0)
-        return import_fail(r->im, r->line,
-                           "expected the row of %s, found \"%.40s\"",
-                           end->heading, word);
+        return import_fail(r->im, r->line, "expected the row of %s, found \"%.40s\"", end->heading,
+                           word);
     for (int i = 0; i < r->n; i++) {
         at = next_word(at, word);
         if (!*word)
@@ -334,7 +334,8 @@ static weft_status read_legend(struct smi_reader *r, const char *line)
     word[n - 1] = '\0';
     struct smi_end *end = find_heading(r, word);
     if (!end)
-        return import_fail(r->im, r->line, "the legend names %s, but no column has this name", word);
+        return import_fail(r->im, r->line, "the legend names %s, but no column has this name",
+                           word);
     if (!is_name(name))
         return import_fail(r->im, r->line, "%s: \"%.40s\" is not the name of a NIC", word, name);
     for (int i = 0; i < r->n; i++)
@@ -400,6 +401,7 @@ weft_status import_smi(struct import *im, const char *text, size_t length)
         return status;
     rename_ends(r);
     im->machine->note = machine_printf(
-        im->machine, "read from the text of nvidia-smi topo -m; facts it does not have are unknown");
+        im->machine,
+        "read from the text of nvidia-smi topo -m; facts it does not have are unknown");
     return WEFT_OK;
 }

@@ -13,7 +13,8 @@
 
 #include "machine/schema.def"
 
-/* A fact that is a number. All-zero bytes are an unknown fact; `why` may be NULL ("not recorded"). */
+/* A fact that is a number. All-zero bytes are an unknown fact; `why` may be NULL ("not recorded").
+ */
 struct machine_number {
     int64_t value;
     bool known;
@@ -111,8 +112,8 @@ struct machine_mount *machine_find_mount(const struct machine *machine, const ch
  * not show the switches of the host. */
 bool machine_is_flat(const struct machine *machine);
 
-/* Checks that every reference (parent, GPU index, NIC name) names an existing item, and that the PCI
- * tree is a tree. WEFT_ERR_ARGUMENT: the message names the item. */
+/* Checks that every reference (parent, GPU index, NIC name) names an existing item, and that the
+ * PCI tree is a tree. WEFT_ERR_ARGUMENT: the message names the item. */
 weft_status machine_check(const struct machine *machine);
 
 /* --- reading and writing --------------------------------------------------------------------- */

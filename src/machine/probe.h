@@ -23,9 +23,9 @@ struct probe_result {
     int64_t read_mbps;       /* a reads from b's memory, MB/s; 0 = not measured */
     int64_t both_mbps;       /* sum of both directions at the same time, MB/s; 0 = not measured */
     int64_t latency_ns;      /* one-way latency of 8 bytes; 0 = not measured */
-    int pcie_gen;            /* PCIe generation of the GPU's link right after copies; 0 = not read */
-    int64_t errors_grown;    /* link errors during the transfers; -1 = not counted */
-    char errors_where[160];  /* the links with errors, as text */
+    int pcie_gen;           /* PCIe generation of the GPU's link right after copies; 0 = not read */
+    int64_t errors_grown;   /* link errors during the transfers; -1 = not counted */
+    char errors_where[160]; /* the links with errors, as text */
 };
 
 struct machine_probe {
