@@ -30,7 +30,7 @@ static error_t parse_attach(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_ARG:
         options->pid = (int)strtol(argument, &end, 10);
         if (*end || options->pid <= 0 || state->arg_num)
-            argp_error(state, "\"%s\" is not a process number", argument);
+            argp_error(state, "\"%s\" is not a process id", argument);
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "the PID of a PE is missing");
@@ -51,9 +51,9 @@ int cmd_attach(int argc, char **argv)
         .options = known,
         .parser = parse_attach,
         .args_doc = "PID",
-        .doc = "Show what every PE of the job of process PID does: state, waits, counters, last "
-               "operations, who waits for whom, and what is stuck. Needs no privilege beyond being "
-               "the same user; the process need not cooperate."};
+        .doc = "Show what each PE of the job of process PID does: state, waits, counters, last "
+               "operations, which PE waits for which, and what is stuck. Works for the same user "
+               "without further privileges, also when the process hangs."};
     struct options options = {.history = 8};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     struct boxes_job job;

@@ -138,7 +138,7 @@ void attach_diagnose(const struct boxes_job *job, char *sentence, size_t bytes)
     const struct boxes_wait *wait = &alone->waits[0];
     snprintf(
         sentence, bytes,
-        "PE %d waits in %s for its own memory to change (%s), and no PE that should store there "
-        "is known; %d of %d PEs wait",
+        "PE %d waits in %s for its own memory to change (%s), and the PE that should store there "
+        "is unknown; %d of %d PEs wait",
         alone->pe, wait->operation, wait->what, count_waiting(job), job->count);
 }

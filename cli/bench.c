@@ -96,7 +96,7 @@ static weft_status run_point(struct bench *bench, const struct bench_entry *entr
         results->left_out = true;
         clear_progress(bench);
         if (bench->me == bench->from)
-            fprintf(stderr, "weft bench: %s at %zu bytes is left out: %s\n", entry->name, bytes,
+            fprintf(stderr, "weft bench: %s at %zu bytes is skipped: %s\n", entry->name, bytes,
                     weft_last_error());
         return WEFT_OK;
     }
@@ -187,8 +187,7 @@ static bool fits_job(const struct bench *bench)
         fits = false;
         if (bench->me == 0)
             fprintf(stderr,
-                    "weft bench: --pes %d, but this job has been started with %d PEs; leave "
-                    "--pes out\n",
+                    "weft bench: --pes %d, but this job was started with %d PEs; omit --pes\n",
                     options->pes, bench->n);
     }
     if (bench->from >= bench->n || bench->to >= bench->n) {
@@ -218,7 +217,7 @@ static weft_status measure_and_report(struct bench *bench, struct bench_options 
     if (!bench->options->json)
         bench_table_foot(stdout, results->points, results->count);
     if (results->wrong)
-        fprintf(stderr, "weft bench: data arrived wrong; the rows say which\n");
+        fprintf(stderr, "weft bench: received data is wrong; the rows show which\n");
     if (html)
         bench_html(html, bench, results->points, results->count);
     return WEFT_OK;
@@ -270,9 +269,9 @@ static int refuse(const struct bench_options *options)
             "weft bench: this build has no \"%s\" with memory %s, scope %s, target %s; see "
             "`weft bench --list`\n",
             options->names,
-            options->memory == MEMORY_COUNT ? "of any kind" : bench_memory_names[options->memory],
+            options->memory == MEMORY_COUNT ? "any" : bench_memory_names[options->memory],
             bench_scope_names[options->scope],
-            options->target == TARGET_COUNT ? "of any kind" : bench_target_names[options->target]);
+            options->target == TARGET_COUNT ? "any" : bench_target_names[options->target]);
     return EXIT_USAGE;
 }
 
@@ -290,7 +289,7 @@ int cmd_bench(int argc, char **argv)
     bench_parse(argc, argv, &options);
     bool suite = bench_is_suite(options.names) && !options.trace;
     if (bench_in_job() && (options.paths || suite)) {
-        fprintf(stderr, "weft bench: %s starts jobs of its own; leave the launcher out\n",
+        fprintf(stderr, "weft bench: %s starts its own jobs; run it without a launcher\n",
                 suite ? options.names : "--paths");
         return EXIT_USAGE;
     }

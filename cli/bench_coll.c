@@ -32,11 +32,12 @@ enum {
 };
 
 static const struct argp_option coll_option_list[] = {
-    {"pes", 'n', "N", 0, "PEs of the job that is started (2)", 0},
+    {"pes", 'n', "N", 0, "PEs of the job to start (2)", 0},
     {"ops", KEY_OPS, "LIST", 0, "operations, such as reduce,fcollect (all twelve)", 0},
     {"ways", KEY_WAYS, "LIST", 0,
-     "ways, of auto, packets, two, lines, twolines, direct, scratch, engines, copies (each that "
-     "can serve)",
+     "algorithms, of auto, packets (LL), two (two-shot LL), lines (LL128), twolines (two-shot "
+     "LL128), direct (simple), scratch (staged), engines (copy engines), copies (host puts); "
+     "default: all that are possible",
      0},
     {"sizes", KEY_SIZES, "LIST", 0,
      "bytes of the vector or of a block, such as 8,64K,1M (8,4K,64K,256K,1M,4M,16M; on simt to "
@@ -45,15 +46,16 @@ static const struct argp_option coll_option_list[] = {
     {"iters", 'i', "N", 0, "calls in each repetition, or in the graph (60, large ones fewer)", 0},
     {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions (5); the median is reported", 0},
     {"sms", KEY_SMS, "N", 0,
-     "blocks of a collective, at most (64); 0: copy engines where they can serve", 0},
+     "most thread blocks of a collective (64); 0: copy engines where possible", 0},
     {"team", KEY_TEAM, "N", 0, "over the first N PEs (all)", 0},
-    {"target", KEY_TARGET, "cuda|simt", 0, "GPU memory, or the stand-in on host memory", 0},
+    {"target", KEY_TARGET, "cuda|simt", 0,
+     "GPU memory (cuda), or the stand-in on host memory (simt)", 0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0, "do not compare contents", 0},
-    {"json", 'j', NULL, 0, "print one JSON object a line and row", 0},
-    {"csv", KEY_CSV, NULL, 0, "print comma-separated values with a heading", 0},
+    {"json", 'j', NULL, 0, "print each row as a JSON object on one line", 0},
+    {"csv", KEY_CSV, NULL, 0, "print CSV with a header line", 0},
     {"tune", KEY_TUNE, NULL, 0,
-     "measure this machine's rates in place of rows, and keep them in the file of WEFT_COLL_RATES "
-     "or ~/.cache/weft",
+     "measure this machine's rates instead, and save them in the file that WEFT_COLL_RATES "
+     "names, else in ~/.cache/weft",
      0},
     {0},
 };
@@ -107,7 +109,7 @@ static int number(struct argp_state *state, const char *option, const char *text
     errno = 0;
     long value = strtol(text, &end, 10);
     if (errno || end == text || *end || value < least || value > most)
-        argp_error(state, "--%s %s: a whole number from %ld to %ld is wanted", option, text, least,
+        argp_error(state, "--%s %s: expected a whole number from %ld to %ld", option, text, least,
                    most);
     return (int)value;
 }
@@ -132,19 +134,17 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
     case KEY_OPS:
         if (!each_of(argument, item, sizeof item, take_op, options))
             argp_error(state,
-                       "--ops: there is no operation \"%s\"; there are broadcast, fcollect, "
+                       "--ops: unknown operation \"%s\"; known are broadcast, fcollect, "
                        "alltoall, gather, scatter, reduce, reducescatter, reduce_to, collect, "
                        "alltoallv, alltoalls, alltoallv_skew",
                        item);
         return 0;
     case KEY_WAYS:
         if (!each_of(argument, item, sizeof item, take_way, options))
-            argp_error(
-                state,
-                "--ways: there is no way \"%s\"; there are auto, packets, two, lines, twolines, "
-                "direct, scratch, engines, "
-                "copies",
-                item);
+            argp_error(state,
+                       "--ways: unknown algorithm \"%s\"; known are auto, packets, two, lines, "
+                       "twolines, direct, scratch, engines, copies",
+                       item);
         return 0;
     case KEY_SIZES:
         options->n_sizes = 0;
@@ -164,7 +164,7 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
     case KEY_TARGET:
         options->target = strcmp(argument, "cuda") == 0 ? TARGET_CUDA : TARGET_SIMT;
         if (options->target == TARGET_SIMT && strcmp(argument, "simt") != 0)
-            argp_error(state, "--target %s: cuda or simt is wanted", argument);
+            argp_error(state, "--target %s: expected cuda or simt", argument);
         return 0;
     case KEY_NO_VERIFY:
         options->verify = false;
@@ -173,7 +173,7 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
         options->tune = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "\"%s\" is no option; operations are chosen by --ops", argument);
+        argp_error(state, "unexpected \"%s\"; select operations with --ops", argument);
         return 0;
     }
     return ARGP_ERR_UNKNOWN;
@@ -184,11 +184,10 @@ static struct coll_options coll_options_of(int argc, char **argv)
     static const struct argp argp = {
         .options = coll_option_list,
         .parser = parse_coll,
-        .doc = "Measure collectives by every way that can serve: replayed in a graph, call by call "
-               "on a stream, "
-               "and called by the host, each beside the least that the link allows and what the "
-               "library's model "
-               "says. Contents are compared with a serial reference, bit for bit."};
+        .doc = "Measure collectives with every possible algorithm: replayed in a graph, enqueued "
+               "on a stream, and called by the host. Each row also shows the lower bound of the "
+               "link and the estimate of the library's model. Results are compared with a serial "
+               "reference, bit for bit."};
     struct coll_options options = {
         .repetitions = 5, .verify = true, .sms = MOST_SMS, .target = TARGET_COUNT};
     bool some_op = false, some_way = false;
@@ -387,9 +386,9 @@ static void say_not_served(const struct coll_bench *b, const struct coll_row *ro
 {
     if (!b->options->named_ways || b->bench.me != 0)
         return;
-    fprintf(stderr, "weft bench coll: %s of %zu bytes cannot go by %s%s\n", coll_op_name(row->op),
+    fprintf(stderr, "weft bench coll: %s of %zu bytes cannot use %s%s\n", coll_op_name(row->op),
             row->bytes, coll_way_words[row->way],
-            b->kernels ? "" : ": no kernels serve here, auto alone is measured");
+            b->kernels ? "" : ": kernels cannot run here, only auto is measured");
 }
 
 static weft_status run_size(struct coll_bench *b, int op, size_t bytes)
@@ -429,20 +428,16 @@ static bool can_tune(const struct coll_bench *b)
 {
     const char *why = NULL;
     if (b->members == 1)
-        why = "is one PE; give --pes";
+        why = "there is one PE; set --pes";
     else if (!b->kernels)
-        why =
-            "no kernels serve: the target is simt, WEFT_COLL is copies, or GPUs do not reach each "
-            "other";
+        why = "kernels cannot run: the target is simt, WEFT_COLL is copies, or the GPUs have no "
+              "peer access";
     else if (tool_coll_gpus(b->bench.world) < b->members)
-        why = "PEs share a GPU, on which their kernels take turns; give --pes as many as there are "
+        why = "PEs share a GPU, on which their kernels take turns; set --pes to the number of "
               "GPUs";
     if (why && b->bench.me == 0)
-        fprintf(
-            stderr,
-            "weft bench coll: --tune measures kernels between the GPUs of several PEs, and here "
-            "%s\n",
-            why);
+        fprintf(stderr,
+                "weft bench coll: --tune needs kernels between the GPUs of several PEs: %s\n", why);
     return !why;
 }
 
@@ -471,8 +466,7 @@ static bool has_two_pes(const struct coll_bench *b)
                 b->bench.n);
     if (b->bench.me == 0 && !pes)
         fprintf(stderr,
-                "weft bench coll: --pes %d, but this job has been started with %d PEs; leave --pes "
-                "out\n",
+                "weft bench coll: --pes %d, but this job was started with %d PEs; omit --pes\n",
                 b->options->pes, b->bench.n);
     return team && pes;
 }
@@ -488,7 +482,7 @@ static int walk(struct coll_bench *b)
     if (b->stream)
         timed_stream_close(b->stream);
     if (b->wrong && b->bench.me == 0)
-        fprintf(stderr, "weft bench coll: data arrived wrong; the rows say which\n");
+        fprintf(stderr, "weft bench coll: received data is wrong; the rows show which\n");
     if (weft_finalize(b->bench.job))
         return coll_give_up(b);
     return b->wrong || b->refused ? EXIT_FAULT : EXIT_GOOD;

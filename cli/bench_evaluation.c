@@ -110,7 +110,7 @@ static const struct program gda[] = {
      .figure = "gbytes_per_s",
      .unit = "GB/s",
      .plot = "GB/s, over blocks"},
-    {.title = "Atomics by each lane of warps, none waited for; the proxy waits for each",
+    {.title = "Atomics by each lane of warps, without waiting; the proxy waits for each",
      .names = "atomic_add",
      .scope = "thread",
      .iterations = 20,
@@ -139,7 +139,7 @@ static const struct suite {
     {"evaluation",
      "put, p, jacobi and alltoall by kernels over blocks, sizes and PEs, path by path", "p2p",
      evaluation, COUNT(evaluation), 7},
-    {BENCH_GDA, "8 bytes over path gda: device code as initiator beside the CPU, with the ratio",
+    {BENCH_GDA, "8 bytes over path gda: initiated by device code and by the CPU, with the ratio",
      "gda:auto,gda:cpu", gda, COUNT(gda), 7},
 };
 
@@ -161,10 +161,11 @@ void bench_list_suites(void)
     for (int i = 0; i < COUNT(suites); i++)
         printf("%-17s %-7s %-5s %s\n", suites[i].name, "", "", suites[i].text);
     printf("%-17s %-7s %-5s %s\n", "file", "", "",
-           "a file read into memory or written, beside plain read, fio and cuFile; options of its "
-           "own");
+           "a file read into memory or written, compared with plain read, fio and cuFile; has "
+           "its own options");
     printf("%-17s %-7s %-5s %s\n", "coll", "", "",
-           "collectives by every way, in graphs, on streams and by the host; options of its own");
+           "collectives with every algorithm, in graphs, on streams and by the host; has its own "
+           "options");
 }
 
 /* ------------------------------------------------------------------------------------ the jobs */
@@ -371,7 +372,7 @@ int bench_suite(const struct bench_options *given)
     FILE *page = NULL;
     bool good = true;
     if (!sides_parse(options.paths ? options.paths : suite->paths, &sides)) {
-        fprintf(stderr, "weft bench: --paths %s: up to %d paths are wanted, e.g. proxy,gda\n",
+        fprintf(stderr, "weft bench: --paths %s: expected up to %d paths, e.g. proxy,gda\n",
                 options.paths, SIDES_MAX);
         return EXIT_USAGE;
     }

@@ -46,24 +46,22 @@ enum {
 
 static const struct argp_option file_option_list[] = {
     {"file", KEY_FILE, "PATH", 0,
-     "a file or block device to read (a file of --size bytes is made in this folder, and removed)",
-     0},
+     "a file or block device to read (a temporary file of --size bytes in this folder)", 0},
     {"folders", KEY_FOLDERS, "LIST", 0,
-     "a PE for each of these folders, comma-separated, with a file of --size bytes there: each "
-     "alone, then all at "
-     "once",
+     "start one PE for each of these folders, comma-separated, with a temporary file of --size "
+     "bytes there: measure each alone, then all at once",
      0},
-    {"size", KEY_SIZE, "BYTES", 0, "bytes that are moved (1G, or what --file has)", 0},
+    {"size", KEY_SIZE, "BYTES", 0, "bytes to move (1G, or the size of --file)", 0},
     {"blocks", KEY_BLOCKS, "LIST", 0, "bytes of one request (256K,1M,4M)", 0},
-    {"depths", KEY_DEPTHS, "LIST", 0, "requests under way at once (4,16)", 0},
+    {"depths", KEY_DEPTHS, "LIST", 0, "requests in flight (4,16)", 0},
     {"threads", KEY_THREADS, "LIST", 0, "threads, each with a part of the file (1)", 0},
-    {"memory", KEY_MEMORY, "KIND", 0, "the target: host, gpu (host)", 0},
-    {"window", KEY_WINDOW, "BYTES", 0,
-     "bytes of memory that each thread moves the file through (depth times block, as fio)", 0},
-    {"write", KEY_WRITE, NULL, 0, "write instead of read; not a file that --file names", 0},
-    {"methods", KEY_METHODS, "LIST", 0, "of weft, plain, fio, cufile (all that are here)", 0},
-    {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions, of which the median counts (3)", 0},
-    {"json", 'j', NULL, 0, "print one JSON object a line and point", 0},
+    {"memory", KEY_MEMORY, "KIND", 0, "memory to read into or write from: host, gpu (host)", 0},
+    {"window", KEY_WINDOW, "BYTES", 0, "buffer of each thread in bytes (depth times block, as fio)",
+     0},
+    {"write", KEY_WRITE, NULL, 0, "write instead of read; not with --file", 0},
+    {"methods", KEY_METHODS, "LIST", 0, "of weft, plain, fio, cufile (all that are installed)", 0},
+    {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions (3); the median is reported", 0},
+    {"json", 'j', NULL, 0, "print each point as a JSON object on one line", 0},
     {0},
 };
 
@@ -89,7 +87,7 @@ static uint64_t parse_bytes(struct argp_state *state, const char *option, const 
 {
     uint64_t bytes = 0;
     if (!config_parse_size(text, &bytes) || !bytes)
-        argp_error(state, "--%s %s: a size such as 64M or 1G is wanted", option, text);
+        argp_error(state, "--%s %s: expected a size such as 64M or 1G", option, text);
     return bytes;
 }
 
@@ -156,7 +154,7 @@ static error_t parse_file(int key, char *argument, struct argp_state *state)
     case KEY_MEMORY:
         options->gpu = strcmp(argument, "gpu") == 0;
         if (!options->gpu && strcmp(argument, "host") != 0)
-            argp_error(state, "--memory %s: host or gpu is wanted", argument);
+            argp_error(state, "--memory %s: expected host or gpu", argument);
         return 0;
     case KEY_WRITE:
         options->write = true;
@@ -164,27 +162,28 @@ static error_t parse_file(int key, char *argument, struct argp_state *state)
     case KEY_METHODS:
         options->methods = argument;
         if (!are_methods(argument))
-            argp_error(state, "--methods %s: of weft, plain, fio and cufile are wanted", argument);
+            argp_error(state, "--methods %s: expected a list of weft, plain, fio and cufile",
+                       argument);
         return 0;
     case KEY_REPETITIONS:
         options->repetitions = atoi(argument);
         if (options->repetitions < 1 || options->repetitions > FILE_REPETITIONS_MOST)
-            argp_error(state, "--repetitions %s: 1 to %d is wanted", argument,
+            argp_error(state, "--repetitions %s: expected 1 to %d", argument,
                        FILE_REPETITIONS_MOST);
         return 0;
     case 'j':
         options->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "\"%s\" is no option; `file` is measured alone", argument);
+        argp_error(state, "unexpected \"%s\"; `file` is measured alone", argument);
         return 0;
     case ARGP_KEY_END:
         if (options->write && options->path)
-            argp_error(state, "--write and --file: what the file has would be lost");
+            argp_error(state, "--write does not go with --file: it would overwrite the file");
         if (options->folders && options->path)
-            argp_error(state, "--folders and --file: the files are made in the folders");
+            argp_error(state, "--folders does not go with --file: it creates files in the folders");
         if (options->folders && (options->pes = count_folders(options->folders)) < 1)
-            argp_error(state, "--folders %s: 1 to %d names with a comma between are wanted",
+            argp_error(state, "--folders %s: expected 1 to %d names separated by commas",
                        options->folders, FILE_FOLDERS_MOST);
         return 0;
     }
@@ -196,11 +195,10 @@ static struct file_options file_options_of(int argc, char **argv)
     static const struct argp argp = {
         .options = file_option_list,
         .parser = parse_file,
-        .doc = "Measure reading a file into memory, in GB/s, by weft_file_read() and beside it by "
-               "plain read and "
-               "copy, by fio, and by cuFile in its compatibility mode, where those are here. fio "
-               "copies to no "
-               "target: with --memory gpu it shows what the store gives."};
+        .doc = "Measure reading a file into memory, in GB/s, with weft_file_read(), with plain "
+               "read and copy, with fio, and with cuFile in its compatibility mode, where "
+               "installed. fio does not copy to the GPU: with --memory gpu its figure is the "
+               "rate of the storage."};
     struct file_options options = {.blocks = {256 << 10, 1 << 20, 4 << 20},
                                    .n_blocks = 3,
                                    .depths = {4, 16},
@@ -304,11 +302,10 @@ static weft_status find_bytes(const char *path, weft_job *job, uint64_t *bytes)
         return status;
     if (!*bytes)
         *bytes = there;
-    return *bytes <= there ? WEFT_OK
-                           : base_fail(WEFT_ERR_RANGE,
-                                       "--size: %s has %llu bytes, less than the %llu that are to "
-                                       "be read",
-                                       path, (unsigned long long)there, (unsigned long long)*bytes);
+    return *bytes <= there
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_RANGE, "--size: %s has %llu bytes, fewer than the %llu to read",
+                           path, (unsigned long long)there, (unsigned long long)*bytes);
 }
 
 /* By what Weft moves it, GPU memory too, once there is some. */
@@ -360,10 +357,10 @@ static bool set_point(const struct file_options *options, int block, int depth, 
     if (point->bytes && point->window % point->block == 0)
         return true;
     if (weft_my_pe(point->job) == 0)
-        fprintf(
-            stderr,
-            "weft bench: %llu bytes, window %zu, block %zu, %u threads do not divide; left out\n",
-            (unsigned long long)bytes, point->window, point->block, point->threads);
+        fprintf(stderr,
+                "weft bench: skipped: %llu bytes do not divide into window %zu, block %zu, %u "
+                "threads\n",
+                (unsigned long long)bytes, point->window, point->block, point->threads);
     return false;
 }
 
@@ -476,8 +473,8 @@ static int run_file_job(const struct file_options *options)
     if (weft_my_pe(point.job) == 0)
         fprintf(
             stderr,
-            "weft bench: this job has %d PEs, and %d were wanted: --folders starts one for each of "
-            "its folders by itself; leave the launcher out\n",
+            "weft bench: this job has %d PEs, but --folders needs %d. It starts them itself: run "
+            "without a launcher\n",
             pes, options->pes);
     weft_finalize(point.job);
     return EXIT_USAGE;

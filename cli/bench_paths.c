@@ -25,7 +25,7 @@ int bench_paths(const struct bench_options *given, int argc, char **argv)
     struct bench_sides paths;
     bool good = true;
     if (!sides_parse(options.paths, &paths)) {
-        fprintf(stderr, "weft bench: --paths %s: up to %d paths are wanted, e.g. p2p,staged\n",
+        fprintf(stderr, "weft bench: --paths %s: expected up to %d paths, e.g. p2p,staged\n",
                 options.paths, SIDES_MAX);
         return EXIT_USAGE;
     }

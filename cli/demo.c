@@ -29,11 +29,11 @@ struct options {
 };
 
 static const struct argp_option demo_option_list[] = {
-    {"image", KEY_IMAGE, "FILE", 0, "picture to mend, PNG (a woven one of our own)", 0},
+    {"image", KEY_IMAGE, "FILE", 0, "PNG image to restore (weave.png of the installation)", 0},
     {"pes", 'n', "N", 0,
-     "PEs of the job (one a GPU, at least 2, at most 8; without GPUs one a CPU, at most 4)", 0},
-    {"output", 'o', "DIR", 0, "folder for the pictures, made if need be (weft-demo)", 0},
-    {"json", 'j', NULL, 0, "print a JSON object instead of the story", 0},
+     "PEs of the job (one per GPU, 2 to 8; without GPUs one per CPU, at most 4)", 0},
+    {"output", 'o', "DIR", 0, "folder for the images, created if missing (weft-demo)", 0},
+    {"json", 'j', NULL, 0, "print a JSON object instead of text", 0},
     {"in-job", KEY_IN_JOB, "NAME", OPTION_HIDDEN, "be a PE of the job that NAME demo started", 0},
     {"gpus", KEY_GPUS, "N", OPTION_HIDDEN, "GPUs that can be used", 0},
     {"links", KEY_LINKS, "JSON", OPTION_HIDDEN, "how they are joined", 0},
@@ -51,8 +51,7 @@ static error_t parse_demo(int key, char *argument, struct argp_state *state)
     case 'n':
         options->pes = (int)strtol(argument, &end, 10);
         if (!*argument || *end || options->pes < 2 || options->pes > MOST_PES)
-            argp_error(state, "--pes %s: a whole number from 2 to %d is wanted", argument,
-                       MOST_PES);
+            argp_error(state, "--pes %s: expected a whole number from 2 to %d", argument, MOST_PES);
         return 0;
     case 'o':
         options->output = argument;
@@ -161,8 +160,8 @@ static bool can_begin(struct options *options, const char *self)
         options->image = own_picture(self);
     if (!options->image) {
         fprintf(stderr,
-                "weft demo: there is no weave.png in ../share/weft or ../../examples/data "
-                "beside %s; name a picture with --image\n",
+                "weft demo: no weave.png in ../share/weft or ../../examples/data relative to %s; "
+                "name an image with --image\n",
                 self);
         return false;
     }
@@ -172,7 +171,7 @@ static bool can_begin(struct options *options, const char *self)
     }
     image_free(&image);
     if (mkdir(options->output, 0777) && errno != EEXIST) {
-        fprintf(stderr, "weft demo: making the folder %s: %s; choose another with --output\n",
+        fprintf(stderr, "weft demo: creating the folder %s: %s; choose another with --output\n",
                 options->output, strerror(errno));
         return false;
     }
@@ -237,7 +236,7 @@ static int start_demo_job(struct options *options)
     bool good = demo_links_good(links);
     json_decref(links);
     if (!text) {
-        fprintf(stderr, "weft demo: no memory for what was found of the GPUs\n");
+        fprintf(stderr, "weft demo: no memory for the results about the GPUs\n");
         return EXIT_FAULT;
     }
     int status = run_demo_job(options, self, text);
@@ -250,10 +249,9 @@ int cmd_demo(int argc, char **argv)
     static const struct argp argp = {
         .options = demo_option_list,
         .parser = parse_demo,
-        .doc =
-            "Show on this machine what Weft does: start a job, prove that its PEs reach each "
-            "other's memory, measure it beside memcpy, and mend a picture together; on GPUs where "
-            "there are some. Exit status 1 when anything was wrong."};
+        .doc = "Show on this machine what Weft does: start a job, test that its PEs reach each "
+               "other's memory, compare its speed with memcpy, and restore an image together, on "
+               "GPUs if there are any. Exit status 1 when any result was wrong."};
     struct options options = {.output = "weft-demo"};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     return options.called ? be_a_pe(&options) : start_demo_job(&options);

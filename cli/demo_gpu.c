@@ -44,7 +44,8 @@ static weft_status all_reach(struct demo *demo, bool *reach)
     weft_status status = bench_combine(bench, WEFT_MIN, &good);
     *reach = good != 0;
     if (!*reach && !*demo->gpu_why)
-        snprintf(demo->gpu_why, sizeof demo->gpu_why, "other PEs' GPUs do not reach each other");
+        snprintf(demo->gpu_why, sizeof demo->gpu_why,
+                 "the GPUs of other PEs have no peer access to each other");
     return status;
 }
 

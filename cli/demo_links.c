@@ -62,7 +62,7 @@ static const char *measure_links(struct machine *machine)
 {
     struct probe *probe;
     if (machine->n_gpus == 0)
-        return "none is here";
+        return "there is none";
     if (probe_open(machine, &probe))
         return weft_last_error();
     probe_warm(probe);
@@ -145,16 +145,16 @@ static const char *text_of_figure(const json_t *pair, const char *key, const cha
 static void tell_pair(const json_t *pair)
 {
     char expected[24], measured[24], us[24];
+    const char *proof = json_string_value(json_object_get(pair, "proof"));
+    bool passed = strcmp(proof, "proven") == 0;
     printf("    %-5s %-5s %-32s %10s %10s %9s   %s\n",
            json_string_value(json_object_get(pair, "from")),
            json_string_value(json_object_get(pair, "to")),
            json_string_value(json_object_get(pair, "way")),
            text_of_figure(pair, "expected_gbytes_per_s", "GB/s", expected, sizeof expected),
            text_of_figure(pair, "measured_gbytes_per_s", "GB/s", measured, sizeof measured),
-           text_of_figure(pair, "us", "us", us, sizeof us),
-           json_string_value(json_object_get(pair, "proof")));
-    const char *proof = json_string_value(json_object_get(pair, "proof"));
-    if (strcmp(proof, "proven") != 0)
+           text_of_figure(pair, "us", "us", us, sizeof us), passed ? "passed" : proof);
+    if (!passed)
         printf("          %s\n", json_string_value(json_object_get(pair, "evidence")));
 }
 
@@ -166,10 +166,11 @@ void demo_links_tell(const json_t *links)
     json_t *pair;
     if (!demo_links_gpus(links) || n == 0)
         return;
-    printf(
-        "\nHow the GPUs are joined, expected and measured by copies, and for 8 bytes one way.\n\n"
-        "    from  to    way                                expected   measured   8 B way   "
-        "proof\n");
+    printf("\n"
+           "Links between the GPUs: bandwidth of copies, expected and measured, and latency of 8 "
+           "bytes one way.\n\n"
+           "    from  to    link                               expected   measured   latency   "
+           "test\n");
     json_array_foreach(pairs, i, pair)
     {
         if (i < MOST_LINES)
@@ -178,7 +179,6 @@ void demo_links_tell(const json_t *links)
     }
     if (n > MOST_LINES)
         printf("    and %zu more\n", n - MOST_LINES);
-    printf("    Kernels on both ends have proven %zu of %zu pair%s: data, flags and atomics "
-           "arrived.\n",
+    printf("    Kernels on both ends tested %zu of %zu pair%s: data, flags and atomics arrived.\n",
            proven, n, n == 1 ? "" : "s");
 }

@@ -53,7 +53,7 @@ static weft_status share_samples(struct bench *bench, struct image *image)
         image->samples = malloc(bytes);
     status = weft_broadcast(bench->world, shared, shared, bytes, 0);
     if (!status && !image->samples)
-        status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for a picture of %zu samples", bytes);
+        status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for an image of %zu samples", bytes);
     if (!status)
         memcpy(image->samples, shared, bytes);
     return status ? status : weft_free(bench->job, shared);
@@ -236,7 +236,7 @@ static weft_status write_pictures(struct demo *demo, const float *results)
     double error = 0;
     after.samples = malloc(image_samples(image));
     if (!after.samples)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the mended picture");
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the restored image");
     for (size_t i = 0; i < cells; i++) {
         bool missing =
             is_missing(image, (unsigned)(i % image->width), (unsigned)(i / image->width));

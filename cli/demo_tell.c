@@ -26,14 +26,15 @@ void demo_tell_machine(const json_t *links, int cpus)
 void demo_tell_paths(const struct demo *demo)
 {
     const struct bench_floors *floors = &demo->bench.floors;
-    printf("\n%d PEs, each a process with its own memory, in which the others read and write.\n",
+    printf("\n"
+           "%d PEs, each a process whose memory the other PEs read and write.\n",
            demo->bench.n);
     if (demo->all_proven)
-        printf("Proven: over all %d paths, data, flags and atomics arrived as they were sent, in "
+        printf("Tested: over all %d paths, data, flags and atomics arrived unchanged and in "
                "order.\n",
                demo->bench.n * demo->bench.n);
     else
-        printf("NOT proven: %s\n", *demo->unproven ? demo->unproven : "see the PEs' messages");
+        printf("Test FAILED: %s\n", *demo->unproven ? demo->unproven : "see the PEs' messages");
     printf("\n    from  to  path   8 B, one way      1 MiB, put    same by memcpy\n");
     for (int i = 0; i < demo->n_pairs; i++) {
         const struct demo_pair *pair = &demo->pairs[i];
@@ -43,7 +44,7 @@ void demo_tell_paths(const struct demo *demo)
     }
     if (demo->n_pairs < demo->possible_pairs)
         printf("    (those of PE 0; there are %d)\n", demo->possible_pairs);
-    printf("    A cache line that two CPUs write in turn needs %s one way, with no library.\n",
+    printf("    Without a library, a cache line that two CPUs write in turn needs %s one way.\n",
            bench_us_text(floors->two_lines_ns / 1e3).text);
 }
 
@@ -72,11 +73,9 @@ bool demo_shares_gpu(const struct demo *demo)
 
 static void tell_gpu_pairs(const struct demo *demo)
 {
-    printf(
-        "\nThe same between the memories of GPUs: puts that the host begins, and puts by kernels "
-        "of "
-        "their own.\n\n"
-        "    from  to  GPUs    host, 8 B   16 MiB, put   kernel, 8 B   16 blocks\n");
+    printf("\n"
+           "The same between GPU memories: puts called by the host, and puts called by kernels.\n\n"
+           "    from  to  GPUs    host, 8 B   16 MiB, put   kernel, 8 B   16 blocks\n");
     for (int i = 0; i < demo->n_gpu_pairs; i++) {
         const struct demo_gpu_pair *pair = &demo->gpu_pairs[i];
         printf("    %4d %3d  %d, %-3d %10s %13s %13s %11s%s\n", pair->from, pair->to,
@@ -101,10 +100,11 @@ void demo_tell_gpu(const struct demo *demo)
     if (demo->gpus && demo->n_gpu_pairs)
         tell_gpu_pairs(demo);
     else if (demo->n_gpu_pairs)
-        printf("\nThe code that runs on GPUs ran here on CPU threads: kernels put and signalled "
-               "between "
-               "all\nPEs, and their data %s. Its speed here says nothing of a GPU.\n",
-               right ? "arrived right" : "was WRONG");
+        printf("\n"
+               "The GPU code ran here on CPU threads: kernels put and signalled between all PEs, "
+               "and their\n"
+               "data %s. The speed here says nothing about a GPU.\n",
+               right ? "arrived unchanged" : "was WRONG");
     fflush(stdout);
 }
 
@@ -131,15 +131,16 @@ static void tell_kernels(const struct demo *demo)
 void demo_tell_picture(const struct demo *demo)
 {
     const struct image *image = &demo->before;
-    printf("\nA picture of %u x %u pixels is mended by all PEs together: %.1f %% of its pixels are "
-           "taken\n"
-           "out; each becomes the mean of its neighbours, again and again, %llu steps in all.\n"
+    printf("\n"
+           "All PEs restore an image of %u x %u pixels: %.1f %% of its pixels are removed and "
+           "refilled\n"
+           "by %llu averaging steps.\n"
            "(%s)\n",
            image->width, image->height,
            100.0 * (double)demo->missing / image->width / image->height,
            (unsigned long long)demo->steps, demo->image_file);
     printf("\n    PEs         time   speed-up   result\n");
-    printf("    no job %9s                the one to compare with\n",
+    printf("    no job %9s                the reference\n",
            bench_us_text(demo->serial_seconds * 1e6).text);
     for (int i = 0; i < demo->n_runs; i++)
         printf("    %-6d %9s %10.2f   %s\n", demo->runs[i].pes,
@@ -147,7 +148,7 @@ void demo_tell_picture(const struct demo *demo)
                demo->runs[0].seconds / demo->runs[i].seconds,
                demo->runs[i].identical ? "the same, byte for byte" : "DIFFERENT");
     tell_kernels(demo);
-    printf("    The mended pixels differ from the original by %.1f of 255 on average.\n",
+    printf("    The restored pixels differ from the original by %.1f of 255 on average.\n",
            demo->error);
 }
 
@@ -175,16 +176,17 @@ void demo_tell_summary(const struct demo *demo, int cpus, const char *weft)
         copy += demo->pairs[i].memcpy_gbps;
     }
     printf("\nIn short\n");
-    printf("  %s\n", demo_good(demo) ? "Every path was proven and every result was right."
-                                     : "SOMETHING WAS WRONG; the lines above say what.");
+    printf("  %s\n", demo_good(demo) ? "Every path passed its test and every result was right."
+                                     : "SOMETHING WAS WRONG; see the lines above.");
     printf("  Writing to another PE's memory runs at %.0f %% of memcpy's rate here.\n",
            copy > 0 ? 100 * put / copy : 0);
     printf("  %d PEs did the work of one %.2f times as fast", last->pes,
            demo->runs[0].seconds / last->seconds);
     printf(cpus < last->pes ? ", sharing %d CPU%s.\n" : ".\n", cpus, many(cpus));
     printf("  See %s and %s\n", demo->before_png, demo->after_png);
-    printf("\nNext\n"
-           "  %s demo --image FILE.png --pes N    your own picture\n"
+    printf("\n"
+           "Next\n"
+           "  %s demo --image FILE.png --pes N    your own image\n"
            "  %s bench                            every operation, every size\n"
            "  %s run -n 4 PROGRAM                 a program of your own; README.md has one\n",
            weft, weft, weft);

@@ -62,11 +62,11 @@ static error_t parse_reach(int key, char *argument, struct argp_state *state,
         return 0;
     case KEY_LIMIT:
         if (!config_parse_duration(argument, &a->limit_ns) || !a->limit_ns)
-            argp_error(state, "--limit %s: a time is meant, such as 30s or 5m", argument);
+            argp_error(state, "--limit %s: expected a time such as 30s, 500ms or 5m", argument);
         return 0;
     case KEY_INTERVAL:
         if (!config_parse_duration(argument, &a->interval_ns) || !a->interval_ns)
-            argp_error(state, "--interval %s: a time is meant, such as 10s or 1m", argument);
+            argp_error(state, "--interval %s: expected a time such as 30s, 500ms or 5m", argument);
         a->interval = argument;
         return 0;
     case KEY_REPORT:
@@ -81,14 +81,14 @@ static error_t check_doctor_options(struct argp_state *state, const struct docto
 {
     bool several = a->reach.host_count > 0 || a->job;
     if (several && (a->machine.file || a->machine.what_if || a->expect))
-        argp_error(state, "--machine, --what-if and --expect are about one machine, --hosts, "
-                          "--allocation and --job about several");
+        argp_error(state, "--machine, --what-if and --expect do not go with --hosts, "
+                          "--allocation and --job");
     if (a->interval_ns && (a->machine.file || a->machine.what_if))
         argp_error(state,
-                   "--interval looks twice at this machine, --machine and --what-if are about "
-                   "another one");
+                   "--interval reads counters of this machine; it does not go with --machine and "
+                   "--what-if");
     if (a->prometheus && (a->machine.json || a->expect))
-        argp_error(state, "--prometheus prints in place of --json and --expect");
+        argp_error(state, "--prometheus does not go with --json and --expect");
     return 0;
 }
 
@@ -126,29 +126,29 @@ static error_t parse_doctor(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option doctor_option_list[] = {
     {"quick", 'q', NULL, 0, "measure nothing", 0},
-    {"all", 'a', NULL, 0, "print every place of a finding, not the first few", 0},
+    {"all", 'a', NULL, 0, "print all places of each finding, not only the first three", 0},
     {"against", KEY_AGAINST, "FILE", 0,
-     "compare with a machine of `weft topo --record`, or with an expectation", 0},
-    {"expect", KEY_EXPECT, NULL, 0, "print the expectation that this machine makes, for --against",
+     "compare with a machine of `weft topo --record`, or with the output of --expect", 0},
+    {"expect", KEY_EXPECT, NULL, 0,
+     "print the facts of this machine as an expectation for "
+     "--against",
      0},
     {"prometheus", KEY_PROMETHEUS, "FILE", OPTION_ARG_OPTIONAL,
-     "write metrics for the textfile collector of node_exporter, in one step", 0},
+     "write metrics for the textfile collector of node_exporter; FILE is replaced atomically", 0},
     {"hosts", KEY_HOSTS, "A,B,N[01-16]...", 0,
-     "examine these hosts, reached by ssh, and print which ones deviate; more than once adds", 0},
-    {"hostfile", KEY_HOSTFILE, "FILE", 0, "the same from a file, with a host in each line", 0},
+     "examine these hosts over ssh and print which ones deviate; may be repeated", 0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "the same for the hosts in FILE, one per line", 0},
     {"allocation", KEY_ALLOCATION, NULL, 0,
-     "the same for the nodes of this Slurm allocation, reached by srun", 0},
+     "the same for the nodes of this Slurm allocation, over srun", 0},
     {"job", KEY_JOB, NULL, 0,
-     "the same for the nodes of the job whose PE this is; under weft run, srun and mpirun it goes "
-     "without saying",
+     "the same for the nodes of the job of this PE; the default under weft run, srun and mpirun",
      0},
     {"rsh", KEY_RSH, "COMMAND", 0,
-     "what reaches a host in place of ssh: it gets the host's name and a command. Also WEFT_RSH",
-     0},
-    {"weft", KEY_WEFT, "PATH", 0, "this command on the other hosts (the same path as here)", 0},
-    {"limit", KEY_LIMIT, "T", 0, "how long each host is waited for (120s)", 0},
+     "command to use in place of ssh: it gets the host's name and a command. Also WEFT_RSH", 0},
+    {"weft", KEY_WEFT, "PATH", 0, "path of weft on the other hosts (the same as here)", 0},
+    {"limit", KEY_LIMIT, "T", 0, "time limit for each host (120s)", 0},
     {"interval", KEY_INTERVAL, "T", 0,
-     "look at the counters of errors again after this time, and tell which grow", 0},
+     "read the error counters again after this time and report which ones grow", 0},
     {"report", KEY_REPORT, NULL, OPTION_HIDDEN, "for `weft doctor --hosts` elsewhere", 0},
     {0},
 };
@@ -158,8 +158,12 @@ static const struct argp_option doctor_option_list[] = {
 static const char *status_of(const struct doctor_check *check)
 {
     static const char *const words[][2] = {
-        {"absent", "nothing here"},     {"fault", "FAULT"},     {"unknown", "not verified"},
-        {"not-offered", "not offered"}, {"in-part", "in part"},
+        {"good", "ok"},
+        {"absent", "none"},
+        {"fault", "FAULT"},
+        {"unknown", "not verified"},
+        {"not-offered", "not offered"},
+        {"in-part", "in part"},
     };
     const char *state = doctor_state(check);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -418,10 +422,9 @@ int cmd_doctor(int argc, char **argv)
         .options = doctor_option_list,
         .parser = parse_doctor,
         .children = children,
-        .doc =
-            "Check drivers, limits, GPUs, links, peer access, RDMA and storage at once; nothing "
-            "stops at the first fault. Exit status 1 when there is one, or when something is not "
-            "as expected, or a host cannot be reached."};
+        .doc = "Check drivers, limits, GPUs, links, peer access, RDMA and storage and report all "
+               "faults at once. Exit status 1 when there is a fault, when a fact is not as "
+               "expected, or when a host cannot be reached."};
     struct doctor_options a = {.limit_ns = limit_usual_ns};
     run_say_as("weft doctor");
     argp_parse(&argp, argc, argv, 0, NULL, &a);

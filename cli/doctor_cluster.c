@@ -53,7 +53,7 @@ static void print_cluster_finding(const struct cluster *cluster, size_t i)
 void doctor_print_cluster(const struct cluster *cluster, const char *against)
 {
     columns_print(stdout, 2, "%zu node%s, compared with %s", cluster->n_nodes,
-                  cluster->n_nodes == 1 ? "" : "s", against ? against : "what most of them have");
+                  cluster->n_nodes == 1 ? "" : "s", against ? against : "the majority of them");
     for (int good = 1; good >= 0; good--)
         for (size_t i = 0; i < cluster->n_nodes; i++) {
             const struct node *node = &cluster->nodes[i];

@@ -274,8 +274,8 @@ bool doctor_take_allocation(struct run_options *reach)
     const char *nodes = getenv("SLURM_JOB_NODELIST");
     if (!nodes || !*nodes) {
         fprintf(stderr,
-                "weft doctor: --allocation: SLURM_JOB_NODELIST is not set: this is no Slurm "
-                "allocation (salloc, sbatch); name the hosts with --hosts\n");
+                "weft doctor: --allocation: SLURM_JOB_NODELIST is not set: this process is in no "
+                "Slurm allocation (salloc, sbatch); name the hosts with --hosts\n");
         return false;
     }
     if (!reach->rsh && strcmp(config_origin(CONFIG_RSH), "default") == 0)

@@ -20,7 +20,7 @@ bool doctor_join_job(bool asked, struct doctor_job *job)
 {
     *job = (struct doctor_job){.examines = true, .n_nodes = 1};
     if (open_job(asked, &job->boot)) {
-        fprintf(stderr, "weft doctor: this machine alone is examined: %s\n", weft_last_error());
+        fprintf(stderr, "weft doctor: only this machine is examined: %s\n", weft_last_error());
         return !asked;
     }
     if (job->boot && job->boot->npes > 1) {
@@ -32,7 +32,7 @@ bool doctor_join_job(bool asked, struct doctor_job *job)
     doctor_leave_job(job, true);
     if (!asked)
         return true;
-    fprintf(stderr, "weft doctor: --job: this process belongs to no job of several PEs\n");
+    fprintf(stderr, "weft doctor: --job: this process is not a PE of a job of several PEs\n");
     return false;
 }
 

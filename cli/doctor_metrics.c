@@ -150,8 +150,8 @@ static void put_gpus(struct metrics *m, const struct machine *machine)
     put_gpu(m, machine, "weft_gpu_remapped_rows", "gauge",
             "Rows of memory remapped after uncorrected errors.",
             offsetof(struct machine_gpu, rows_uncorrected));
-    put_gpu(m, machine, "weft_gpu_row_remap_pending", "gauge", "1: a row waits for a reset.",
-            offsetof(struct machine_gpu, rows_pending));
+    put_gpu(m, machine, "weft_gpu_row_remap_pending", "gauge",
+            "1: a remapped row waits for a reset.", offsetof(struct machine_gpu, rows_pending));
     put_gpu(m, machine, "weft_gpu_row_remap_failed", "gauge", "1: a row could not be remapped.",
             offsetof(struct machine_gpu, rows_failed));
     put_gpu(m, machine, "weft_gpu_xids", "gauge", "Xid errors in the kernel's log since boot.",
@@ -230,7 +230,7 @@ static void put_ports(struct metrics *m, const struct machine *machine)
             {"weft_nic_port_symbol_errors_total", "counter", "Symbol errors of a port."},
             {"weft_nic_port_link_downed_total", "counter", "How often the link went down."},
             {"weft_nic_port_retransmits_total", "counter",
-             "Sequence errors and time-outs of acknowledgements of RDMA."}};
+             "RDMA sequence errors and acknowledgement timeouts."}};
         begin_metric(m, blocks[block][0], blocks[block][1], blocks[block][2]);
         for (size_t i = 0; i < machine->n_ports; i++) {
             const struct machine_port *port = &machine->ports[i];
@@ -347,7 +347,7 @@ int doctor_write_cluster_metrics(const char *path, const struct cluster *cluster
     struct metrics m = {.to = open_memstream(&text, &bytes)};
     for (int block = 0; m.to && block < 3; block++) {
         static const char *const blocks[][2] = {
-            {"weft_node_reached", "1: the node gave its report."},
+            {"weft_node_reached", "1: the node sent its report."},
             {"weft_node_differences", "Facts of a node that are not as expected."},
             {"weft_node_faults", "Faults that weft doctor found on a node."}};
         begin_metric(&m, blocks[block][0], "gauge", blocks[block][1]);

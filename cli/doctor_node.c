@@ -77,7 +77,7 @@ bool doctor_node_read(struct node *node, const char *text)
     json_int_t version = json_integer_value(json_object_get(root, mark));
     if (!root)
         snprintf(node->why, sizeof node->why, "%s",
-                 report ? "its report is cut off" : "it gave no report");
+                 report ? "its report is truncated" : "it sent no report");
     else if (version != REPORT_VERSION)
         snprintf(node->why, sizeof node->why,
                  "its report has version %" JSON_INTEGER_FORMAT

@@ -34,9 +34,7 @@ static void parse_pes(struct argp_state *state, struct arguments *a)
 {
     for (int i = 0; i < a->n; i++)
         if (!explain_pe_number(a->ends[i], &a->pes[i]))
-            argp_error(state,
-                       "with --job the ends are numbers of PEs, such as 0 or pe0, not \"%s\"",
-                       a->ends[i]);
+            argp_error(state, "with --job name PEs such as 0 or pe0, not \"%s\"", a->ends[i]);
     if (a->n < 2)
         argp_error(state, "name two PEs of the job, e.g. weft explain --job %d 0 1, or none",
                    a->job);
@@ -83,7 +81,7 @@ static error_t parse_explain(int key, char *argument, struct argp_state *state)
 static const struct argp_option explain_option_list[] = {
     {"codes", 'c', "FORMAT", OPTION_ARG_OPTIONAL, "list the reason codes (text, md, man)", 0},
     {"job", 'p', "PID", 0,
-     "a running job: the paths of its PEs and the pairs of its GPUs, or two of its PEs", 0},
+     "explain a running job: the paths of its PEs and the pairs of its GPUs, or two of its PEs", 0},
     {0},
 };
 
@@ -139,7 +137,7 @@ static void print_speed(const struct machine *machine, const char *what, int64_t
         return;
     show_gbps(mbps, is, sizeof is);
     if (!route) {
-        printf("  %-10s %s GB/s by direct access, which is not taken\n", what, is);
+        printf("  %-10s %s GB/s by direct access, which is not used\n", what, is);
         return;
     }
     if (!route->mbps) {
@@ -149,10 +147,16 @@ static void print_speed(const struct machine *machine, const char *what, int64_t
     columns_print(stdout, LABEL, "  %-10s %s of %s GB/s, %s for %s", what, is,
                   show_gbps(route->mbps, of, sizeof of),
                   mbps < check_least(machine, route->mbps) ? "degraded"
-                  : mbps < route->mbps * 90 / 100          ? "somewhat slow"
-                  : mbps > route->mbps * 110 / 100         ? "more than usual"
+                  : mbps < route->mbps * 90 / 100          ? "slower than usual"
+                  : mbps > route->mbps * 110 / 100         ? "faster than usual"
                                                            : "normal",
                   kind_of(route, kind, sizeof kind));
+}
+
+/* The result of the path test, for people: "passed" where files say "proven". */
+static const char *path_test_word(const char *proof)
+{
+    return strcmp(proof, "proven") == 0 ? "passed" : proof;
 }
 
 static void print_flag(int64_t ns, const struct route *route)
@@ -162,8 +166,7 @@ static void print_flag(int64_t ns, const struct route *route)
         return;
     if (route && route->latency_ns)
         snprintf(beside, sizeof beside, " of %s", show_us(route->latency_ns, of, sizeof of));
-    printf("  flag       %s%s us one way, half of there and back\n", show_us(ns, is, sizeof is),
-           beside);
+    printf("  flag       %s%s us one way, half a round trip\n", show_us(ns, is, sizeof is), beside);
 }
 
 static void print_measured_pair(const struct machine *machine, const struct verdict *v)
@@ -178,12 +181,12 @@ static void print_measured_pair(const struct machine *machine, const struct verd
     }
     const struct route *route = v->chosen && route_is_direct(v->chosen) ? v->chosen : NULL;
     if (m->proof.value && (v->a.kind == ENDPOINT_GPU && v->b.kind == ENDPOINT_GPU))
-        columns_print(stdout, LABEL, "  proof      %s%s%s", m->proof.value,
+        columns_print(stdout, LABEL, "  path test  %s%s%s", path_test_word(m->proof.value),
                       *text_or(m->evidence, "") ? ": " : "", text_or(m->evidence, ""));
     else if (m->proof.value && *text_or(m->evidence, ""))
         columns_print(stdout, LABEL, "  mapping    %s: %s", m->proof.value, m->evidence.value);
     else if (!m->proof.value)
-        columns_print(stdout, LABEL, "  proof      none: %s", why_unknown(m->proof.why));
+        columns_print(stdout, LABEL, "  path test  none: %s", why_unknown(m->proof.why));
     print_speed(machine, "measured", number_or(m->write_mbps, 0), route);
     print_speed(machine, "back", back ? number_or(back->write_mbps, 0) : 0, route);
     print_speed(machine, "read", number_or(m->read_mbps, 0), route);
@@ -191,7 +194,7 @@ static void print_measured_pair(const struct machine *machine, const struct verd
         printf("  both       %s GB/s together\n", show_gbps(m->both_mbps.value, is, sizeof is));
     print_flag(number_or(m->latency_ns, 0), route);
     if (m->errors_grown.known)
-        columns_print(stdout, LABEL, "  links      %" PRId64 " errors counted meanwhile%s%s",
+        columns_print(stdout, LABEL, "  links      %" PRId64 " errors during the measurement%s%s",
                       m->errors_grown.value, *text_or(m->errors_where, "") ? ": " : "",
                       text_or(m->errors_where, ""));
 }
@@ -236,7 +239,7 @@ static void print_remedy(const struct finding *f)
         columns_print(stdout, LABEL, "    who      %s; %s%s", r->who,
                       strcmp(r->lasts, "nothing to apply") == 0 ? "" : "lasts ", r->lasts);
     if (f->gain_mbps)
-        printf("    brings   %s GB/s\n", show_gbps(f->gain_mbps, gain, sizeof gain));
+        printf("    gain     %s GB/s\n", show_gbps(f->gain_mbps, gain, sizeof gain));
 }
 
 static bool same_remedy(const struct finding *a, const struct finding *b)
@@ -291,16 +294,15 @@ static void print_other_routes(const struct verdict *v)
     if (n > 1)
         columns_print(
             stdout, 4,
-            "  striped over %d paths that share no link: %s GB/s; taken where it measures "
-            "faster",
-            n, show_gbps(total, gbps, sizeof gbps));
+            "  striped over %d paths that share no link: %s GB/s; used where it measures faster", n,
+            show_gbps(total, gbps, sizeof gbps));
 }
 
 /* By what a job here would move the file, as weft_file_query() tells it. */
 static void print_file(const weft_file_info *file)
 {
     columns_print(stdout, LABEL,
-                  "  file       %s, %u requests of up to %" PRIu64 " bytes at once; %s on %s",
+                  "  file       %s, %u requests of up to %" PRIu64 " bytes in flight; %s on %s",
                   file->backend, file->depth, file->chunk_bytes, file->file_system, file->store);
     if (*file->reason)
         columns_print(stdout, LABEL, "             %s: %s", file->reason_code, file->reason);
@@ -570,10 +572,10 @@ int cmd_explain(int argc, char **argv)
         .children = children,
         .args_doc = "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES]",
         .doc = "Explain the path between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
-               "(numa1), disks or the whole path of a file. Says what is taken, what is better and "
-               "off, the evidence, the remedy and who can apply it. Exit status 1 when something "
-               "is off or slow. coll: by which way a collective on GPU memory goes, and what each "
-               "way would take."};
+               "(numa1), disks, or a file by its absolute path. Reports the path in use, better "
+               "paths that are off, the evidence, the remedy and who can apply it. Exit status 1 "
+               "when something is off or slow. coll: the algorithm of a collective on GPU "
+               "memory, and the estimated time of each algorithm."};
     struct arguments a = {.n = 0};
     if (argc > 1 && strcmp(argv[1], "coll") == 0 && !(argc > 2 && argv[2][0] == '-'))
         return explain_coll(argc - 2, argv + 2);

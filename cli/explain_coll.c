@@ -21,24 +21,24 @@ static int refuse_value(const char *what, const char *value, const char *remedy)
 
 static int unknown_operation(const char *name)
 {
-    char list[256] = "there are ";
+    char list[256] = "known are ";
     for (int i = 0; tool_coll_operation(i); i++) {
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", tool_coll_operation(i));
     }
-    return refuse_value("no operation", name, list);
+    return refuse_value("unknown operation", name, list);
 }
 
 static void print_ways(const struct tool_coll_answer *a)
 {
     static const char *const what[TOOL_COLL_WAYS] = {
-        "one trip over the link, no fence, twice the bytes",
-        "slices to their members and the results back, no fence, twice the bytes",
-        "one trip over the link in lines of 128 bytes, where these were seen to come whole",
-        "slices to their members and the results back, in lines of 128 bytes",
-        "stores into the destinations, behind flags and in front of a fence",
-        "stores into memory of the team, where others cannot store into the destination",
-        "copies between two meetings of the members, for which one block runs"};
+        "one-shot LL, no fence, twice the bytes",
+        "two-shot LL, slices to their members and results back, no fence, twice the bytes",
+        "one-shot LL128, lines of 128 bytes, where the LL128 test found them undivided",
+        "two-shot LL128, slices to their members and results back, in lines of 128 bytes",
+        "simple, stores into the destinations, with flags and a fence",
+        "staged, stores into a team buffer, where peers cannot store into the destination",
+        "copy engines, between two barriers of the members in one block"};
     enum { TEXT = 39 }; /* columns before the words of a way */
     for (int i = 0; i < TOOL_COLL_WAYS; i++) {
         char us[24] = "not possible";
@@ -50,19 +50,19 @@ static void print_ways(const struct tool_coll_answer *a)
     for (int i = 0; i < TOOL_COLL_WAYS; i++)
         if (a->ways[i].taken && strstr(a->ways[i].name, "lines"))
             columns_print(stdout, HANG,
-                          "  a job's collectives go by packets where the proof at a team's first "
-                          "one saw lines in parts or PEs share a GPU, and of elements of more than "
-                          "8 bytes, averages, scaled sums and FP8");
+                          "  A job uses packets instead where the LL128 test at a team's first "
+                          "collective saw divided lines or PEs share a GPU, and for elements of "
+                          "more than 8 bytes, averages, scaled sums and FP8.");
     if (a->wish)
         columns_print(stdout, HANG, "  WEFT_COLL asks for %s%s", a->wish,
-                      a->wish_taken ? "" : ", which cannot serve here");
+                      a->wish_taken ? "" : ", which is not possible here");
 }
 
 static void print_blocks(const struct tool_coll_answer *a, uint64_t bytes)
 {
     char blocks[64], rounds[64] = "", chunks[64] = "";
     if (a->engines)
-        snprintf(blocks, sizeof blocks, "a block of %u threads at each meeting", a->threads);
+        snprintf(blocks, sizeof blocks, "one block of %u threads at each barrier", a->threads);
     else
         snprintf(blocks, sizeof blocks, "%u block%s of %u threads", a->blocks,
                  a->blocks == 1 ? "" : "s", a->threads);
@@ -70,27 +70,26 @@ static void print_blocks(const struct tool_coll_answer *a, uint64_t bytes)
         snprintf(rounds, sizeof rounds, ", in rounds of %llu bytes",
                  (unsigned long long)a->round_bytes);
     if (a->chunks)
-        snprintf(chunks, sizeof chunks, ", handed on in %u chunks by each block", a->chunks);
+        snprintf(chunks, sizeof chunks, ", forwarded in %u chunks by each block", a->chunks);
     columns_print(stdout, HANG, "  %s%s%s%s", blocks,
-                  a->handed_on ? "; the root's slices are handed on by the others" : "", rounds,
-                  chunks);
+                  a->handed_on ? "; the other PEs forward the root's slices" : "", rounds, chunks);
 }
 
 static void print_rates(const struct tool_coll_answer *a)
 {
     bool of_file = strncmp(a->rates, "of ", 3) == 0;
     columns_print(stdout, HANG, "  rates: %s%s", a->rates,
-                  of_file ? "; a job takes them where all PEs have the same, else those built in"
+                  of_file ? "; a job uses them if all PEs have the same, else the built-in ones"
                           : "");
-    columns_print(stdout, HANG, "  estimates among them: %s", a->estimates);
+    columns_print(stdout, HANG, "  estimated rates: %s", a->estimates);
     columns_print(
         stdout, HANG,
-        "  The times are a model's, made from these rates, in a replayed graph; the least "
-        "that any way could take is %.1f us.",
+        "  The times are estimates from these rates for a replayed graph. The lower bound for "
+        "any algorithm is %.1f us.",
         a->floor_us);
     if (strcmp(a->rates, "built in") == 0)
         columns_print(stdout, HANG,
-                      "  The others of those built in were measured between H100 over NVLink 4; "
+                      "  The other built-in rates were measured between H100 over NVLink 4. "
                       "`weft bench coll --tune` measures this machine's.");
 }
 
@@ -104,8 +103,9 @@ static void print(const struct tool_coll_answer *a, uint64_t bytes, int members)
                       "it:");
     if (a->sized)
         columns_print(stdout, HANG,
-                      "  sizes are exchanged by packets, then each stores its blocks into %s",
-                      a->sized_scratch ? "memory of the team" : "the destinations");
+                      "  The PEs exchange sizes by LL packets, then each stores its blocks into "
+                      "%s",
+                      a->sized_scratch ? "a team buffer" : "the destinations");
     else
         print_ways(a);
     print_blocks(a, bytes);
@@ -122,17 +122,16 @@ int explain_coll(int n, char **arguments)
         n--;
     }
     if (n < 2 || n > 3) {
-        fprintf(
-            stderr,
-            "usage: weft explain coll OPERATION BYTES [PES] [--full], such as: weft explain coll "
-            "reduce 1M 4\n");
+        fprintf(stderr,
+                "usage: weft explain coll OPERATION BYTES [PES] [--full], e.g. weft explain coll "
+                "reduce 1M 4\n");
         return EXIT_USAGE;
     }
     long members = n == 3 ? strtol(arguments[2], &end, 10) : 8;
     if (!config_parse_size(arguments[1], &bytes) || !bytes || bytes > (uint64_t)1 << 45)
-        return refuse_value("the size is", arguments[1], "it is bytes, such as 8, 64K or 1.5G");
+        return refuse_value("invalid size", arguments[1], "expected bytes such as 8, 64K or 1.5G");
     if (*end || members < 1 || members > TOOL_COLL_MEMBERS)
-        return refuse_value("the number of PEs is", arguments[2], "1 to 64 can be served");
+        return refuse_value("invalid number of PEs", arguments[2], "expected 1 to 64");
     if (!tool_coll_way(arguments[0], bytes, (int)members, &answer))
         return unknown_operation(arguments[0]);
     print(&answer, bytes, (int)members);

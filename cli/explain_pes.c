@@ -61,7 +61,7 @@ static void print_path(const char *label, const struct choice_path *path)
 
 static void print_choice(const char *kind, const struct choice *choice)
 {
-    const char *label = "not taken";
+    const char *label = "not used";
     if (choice->proof == CHOICE_UNUSED) {
         print_line(kind, "not in use");
         return;
@@ -70,7 +70,7 @@ static void print_choice(const char *kind, const struct choice *choice)
         print_path(kind, &choice->paths[0]);
     else
         print_line(kind, "none");
-    print_line("proof", proof_name(choice->proof));
+    print_line("path test", choice->proof == CHOICE_PROVEN ? "passed" : proof_name(choice->proof));
     for (int i = choice->taken; i < choice->n_paths; i++, label = "")
         print_path(label, &choice->paths[i]);
 }

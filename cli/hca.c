@@ -136,8 +136,8 @@ static char *ask(unsigned lid, int64_t end)
     unsigned uid = 0;
     if (fd >= 0 && !is_trusted(fd, &uid))
         fprintf(stderr,
-                "weft hca: user %u holds the name of a software adapter of user %u (LID %u); it is "
-                "passed over\n",
+                "weft hca: user %u holds the name of a software adapter of user %u (LID %u); it "
+                "is skipped\n",
                 uid, getuid(), lid);
     else if (fd >= 0 && send(fd, "show", 4, MSG_NOSIGNAL) == 4)
         text = read_answer(fd, own_end < end ? own_end : end);
@@ -277,7 +277,7 @@ static error_t parse_hca(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_ARG:
         options->pid = (int)strtol(argument, &end, 10);
         if (*end || options->pid <= 0 || state->arg_num)
-            argp_error(state, "\"%s\" is not a process number", argument);
+            argp_error(state, "\"%s\" is not a process id", argument);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -44,7 +44,7 @@ static error_t parse_machine(int key, char *argument, struct argp_state *state)
     case KEY_FAULT_BELOW:
         options->fault_percent = percentage(argument);
         if (!options->fault_percent)
-            argp_error(state, "--fault-below: \"%s\" is no percentage from 1 to 100", argument);
+            argp_error(state, "--fault-below: \"%s\" is not a percentage from 1 to 100", argument);
         return 0;
     case 'f':
         columns_set_full(true);
@@ -56,16 +56,15 @@ static error_t parse_machine(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option options_list[] = {
     {"machine", 'm', "FILE", 0,
-     "a recorded machine, a topology file of NCCL or hwloc, the text of nvidia-smi topo -m, or a "
-     "description such as \"2 socket, 4 gpu each, nvlink switch\", in "
-     "place of this one",
+     "examine another machine: a recorded one, a topology file of NCCL or hwloc, the text of "
+     "nvidia-smi topo -m, or a description such as \"2 socket, 4 gpu each, nvlink switch\"",
      0},
     {"what-if", 'w', "CHANGES", 0, "apply changes first, e.g. 'drop acs 0000:40:01.1'", 0},
     {"measure", 'M', NULL, 0, "measure pairs on this machine", 0},
     {"full", 'f', NULL, 0,
-     "print everything, in lines of any length; else lines have at most 100 columns", 0},
+     "print everything, in lines of any length (default: at most 100 columns)", 0},
     {"fault-below", KEY_FAULT_BELOW, "PERCENT", 0,
-     "rates measured below this part of the expected ones are faults (80)", 0},
+     "report a fault where a measured rate is below this percentage of the expected one (80)", 0},
     {"json", 'j', NULL, 0, "print JSON", 0},
     {0},
 };
@@ -80,7 +79,7 @@ static bool set_threshold(const struct machine_options *options, struct machine 
                   : variable             ? percentage(variable)
                                          : 0;
     if (variable && !percent) {
-        fprintf(stderr, "weft: %s=%s is no percentage from 1 to 100\n",
+        fprintf(stderr, "weft: %s=%s is not a percentage from 1 to 100\n",
                 config_vars[CONFIG_FAULT_PERCENT].name, variable);
         return false;
     }
@@ -156,7 +155,7 @@ static void measure_all(struct machine *machine, struct probe *probe, int quick)
     if (isatty(STDERR_FILENO))
         fputs("\r                                \r", stderr);
     if (status)
-        fprintf(stderr, "weft: not all was measured: %s\n", weft_last_error());
+        fprintf(stderr, "weft: some measurements failed: %s\n", weft_last_error());
     probe_close(probe);
 }
 

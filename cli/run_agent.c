@@ -32,7 +32,7 @@ static void lose_launcher(struct run *run, const char *why)
     run->result = 1;
     if (run->phase == RUN_WORKING)
         run_begin_end(run, -1, WEFT_ERR_BOOT, 1,
-                      "the launcher (weft run) has ended; so does the job");
+                      "the launcher (weft run) has ended; ending the job");
 }
 
 static void watch_launcher(struct run *run)

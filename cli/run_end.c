@@ -164,8 +164,8 @@ static void look_for_cut_off(struct run *run, uint64_t now)
         pe->cut_off_ns = 0;
         char text[256];
         snprintf(text, sizeof text,
-                 "%s lives, but has closed its connection to weft run before weft_finalize (by "
-                 "exec, or by closing every descriptor)",
+                 "%s is running, but has closed its connection to weft run before weft_finalize "
+                 "(by exec, or by closing every descriptor)",
                  run_pe_name(run, number));
         run_end(run, number, WEFT_ERR_PEER_DEAD, 1, text);
     }
@@ -348,7 +348,7 @@ void run_ask_to_end(struct run *run, int number)
 {
     if (run->asked_to_end && run->phase == RUN_WORKING) {
         char text[64];
-        snprintf(text, sizeof text, "asked to end a second time (%s)", strsignal(number));
+        snprintf(text, sizeof text, "received a second request to end (%s)", strsignal(number));
         run_end(run, -1, WEFT_ERR_JOB, EXIT_BY_SIGNAL + number, text);
         run->phase_ends_ns = 0; /* at once */
     } else if (run->asked_to_end) {
@@ -379,8 +379,7 @@ void run_end_by_time(struct run *run, uint64_t now)
         look_for_cut_off(run, now);
     run_settle(run, false);
     if (run->phase == RUN_WORKING && now >= timeout_at(run))
-        run_end(run, -1, WEFT_ERR_TIMEOUT, EXIT_TIMEOUT,
-                "the job ran longer than its --timeout allows");
+        run_end(run, -1, WEFT_ERR_TIMEOUT, EXIT_TIMEOUT, "the job exceeded its --timeout");
     else if (run->phase != RUN_WORKING && now >= run->phase_ends_ns)
         next_phase(run);
 }

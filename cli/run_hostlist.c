@@ -24,7 +24,7 @@ static bool take_host(struct run_options *options, const char *text, size_t leng
     if (colon && (strchr(name, ':') == colon || colon[-1] == ']')) {
         npes = strtol(colon + 1, &end, 10);
         if (end == colon + 1 || *end || npes < 1 || npes > BOOT_MOST_LAUNCHED) {
-            run_say("host \"%s\": a number of PEs, 1 to %d, is meant after the colon", name,
+            run_say("host \"%s\": expected a number of PEs from 1 to %d after the colon", name,
                     BOOT_MOST_LAUNCHED);
             free(name);
             return false;
@@ -84,7 +84,7 @@ static bool take_ranges(struct run_options *options, const char *text, size_t le
         if (end == close)
             return true;
     }
-    run_say("host \"%.*s\": numbers are meant in the brackets, such as [01-04,7]", (int)length,
+    run_say("host \"%.*s\": expected numbers in the brackets, such as [01-04,7]", (int)length,
             text);
     return false;
 }
@@ -125,7 +125,7 @@ static bool take_line(struct run_options *options, char *line)
     char *more = strtok(NULL, " \t\r");
     const char *slots = more && strncmp(more, "slots=", 6) == 0 ? more + 6 : NULL;
     if (more && !slots) {
-        run_say("host file: \"%s\" after host %s; slots=N is all that may stand there", more, word);
+        run_say("host file: \"%s\" after host %s; only slots=N is allowed there", more, word);
         return false;
     }
     snprintf(name, sizeof name, "%.400s%s%.16s", word, slots ? ":" : "", slots ? slots : "");
@@ -144,7 +144,7 @@ bool run_parse_hostfile(struct run_options *options, const char *path)
     }
     bool good = strlen(text) == bytes;
     if (!good)
-        run_say("--hostfile %s is no text: it has a zero byte", path);
+        run_say("--hostfile %s is not a text file: it has a zero byte", path);
     rest = text;
     for (char *line = strsep(&rest, "\n"); good && line; line = strsep(&rest, "\n"))
         good = take_line(options, line);
@@ -167,7 +167,7 @@ bool run_deal_pes(struct run_options *options)
     }
     int all = options->npes ? options->npes : said + silent, left = all - said;
     if (all > BOOT_MOST_LAUNCHED || (!silent && left > 0)) {
-        run_say("%d PEs on hosts that take %d; at most %d are possible", all, said,
+        run_say("%d PEs, but the hosts take %d and a job has at most %d", all, said,
                 BOOT_MOST_LAUNCHED);
         return false;
     }

@@ -143,7 +143,7 @@ static bool give_setup(struct run_host *host, const char *text, size_t bytes)
     fcntl(host->stdin_end, F_SETFL, O_NONBLOCK);
     if (write(host->stdin_end, text, bytes) == (ssize_t)bytes)
         return true;
-    run_say("what %s has to know could not be written: %s", describe_host(host), strerror(errno));
+    run_say("sending the setup of %s: %s", describe_host(host), strerror(errno));
     return false;
 }
 
@@ -202,14 +202,14 @@ static weft_status agents_may_come(void *argument)
         host->pid = 0;
         describe_status(status, how, sizeof how);
         return base_fail(WEFT_ERR_BOOT,
-                         "%s: `%.300s` %s before weft was there; what it has said stands above",
+                         "%s: `%.300s` %s before weft started there; see its output above",
                          describe_host(host), host->rsh, how);
     }
     for (int i = 0; run->options.prefix && i < run->host_count; i++) /* what agents say */
         for (int stream = 0; stream < 2; stream++)
             run_read_source(run, run->options.npes + i, stream);
     if (poll(&watched, 1, 0) == 1)
-        return base_fail(WEFT_ERR_JOB, "asked to end before every host had answered");
+        return base_fail(WEFT_ERR_JOB, "received a request to end before every host had answered");
     return WEFT_OK;
 }
 
@@ -601,7 +601,7 @@ void run_hosts_by_time(struct run *run, uint64_t now)
     run->hosts_end_ns = UINT64_MAX;
     for (int i = 0; i < run->host_count; i++)
         if (run->hosts[i].pid > 0)
-            lose_host(run, i, "it has not ended in time; what is left there is not known");
+            lose_host(run, i, "it has not ended in time; processes may be left there");
 }
 
 void run_hosts_close(struct run *run)

@@ -21,7 +21,7 @@ static error_t parse_time(struct argp_state *state, const char *option, const ch
                           uint64_t *ns)
 {
     if (!config_parse_duration(text, ns))
-        argp_error(state, "%s %s: a time is meant, such as 30s, 500ms or 5m", option, text);
+        argp_error(state, "%s %s: expected a time such as 30s, 500ms or 5m", option, text);
     return 0;
 }
 
@@ -34,7 +34,7 @@ static error_t parse_bind(struct argp_state *state, const char *text, enum run_b
             return 0;
         }
     }
-    argp_error(state, "--bind=%s: share, core or none is meant", text);
+    argp_error(state, "--bind=%s: expected share, core or none", text);
     return EINVAL;
 }
 
@@ -75,9 +75,9 @@ static error_t check_run_options(struct argp_state *state, const struct run_opti
     if (options->agent)
         return 0;
     if (!options->command)
-        argp_error(state, "which program?");
+        argp_error(state, "no program given");
     if (!options->npes && !options->host_count)
-        argp_error(state, "how many PEs? (-n N)");
+        argp_error(state, "no number of PEs given (-n N)");
     return 0;
 }
 
@@ -136,15 +136,15 @@ static const struct argp_option option_table[] = {
      "(none). More PEs than CPUs are never bound",
      0},
     {"hosts", KEY_HOSTS, "A[:N],B[:N]...", 0,
-     "start N PEs on each of these hosts, reached by ssh; more than once adds", 0},
-    {"hostfile", KEY_HOSTFILE, "FILE", 0, "the same from a file, with a host in each line", 0},
+     "start N PEs on each of these hosts over ssh; may be repeated", 0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "the same for the hosts in FILE, one per line", 0},
     {"rsh", KEY_RSH, "COMMAND", 0,
-     "what reaches a host in place of ssh: it gets the host's name and a command. Also WEFT_RSH",
-     0},
-    {"weft", KEY_WEFT, "PATH", 0, "this command on the other hosts (the same path as here)", 0},
+     "command to use in place of ssh: it gets the host's name and a command. Also WEFT_RSH", 0},
+    {"weft", KEY_WEFT, "PATH", 0, "path of weft on the other hosts (the same as here)", 0},
     {"env", KEY_ENV, "NAME[=VALUE]", 0,
-     "a variable that the PEs on other hosts get, besides WEFT_... and the like", 0},
-    {"agent", KEY_AGENT, NULL, OPTION_HIDDEN, "one host of such a job; for the launcher alone", 0},
+     "also pass this variable to the PEs on other hosts, besides WEFT_... and the like", 0},
+    {"agent", KEY_AGENT, NULL, OPTION_HIDDEN, "one host of such a job; used by the launcher only",
+     0},
     {0},
 };
 

@@ -44,8 +44,8 @@ weft_status run_reach_words(const char *host, const char *rsh, const char *weft,
         weft = own_path();
     if (!is_plain(weft))
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "a remote shell would take \"%s\" apart: name the command on the hosts "
-                         "with --weft",
+                         "a remote shell would split or expand \"%s\": name the command on the "
+                         "hosts with --weft",
                          weft);
     while (arguments[n_arguments])
         n_arguments++;

@@ -250,14 +250,14 @@ bool run_setup_read(struct run_options *options, struct run_agent *agent)
     if (!read_setup_line(line, sizeof line) ||
         sscanf(line, "weft agent %d %zu", &version, &bytes) != 2 || bytes < 1 ||
         bytes > SETUP_MOST_BYTES) {
-        run_say("--agent is for `weft run --hosts`, which tells it what to do");
+        run_say("--agent is used by `weft run --hosts` only, which sends its setup");
         return false;
     }
     /* Lives as long as the process: its strings are in the environment. */
     static char *text;
     text = malloc(bytes + 1);
     if (!text || !read_exactly(text, bytes)) {
-        run_say("the launcher's word at standard input has no end");
+        run_say("the launcher's setup on standard input is incomplete");
         return false;
     }
     text[bytes] = '\0';
@@ -265,7 +265,7 @@ bool run_setup_read(struct run_options *options, struct run_agent *agent)
     if (!same_version(text))
         return false;
     if (version != SETUP_VERSION) {
-        run_say("the launcher speaks another protocol than this weft, although both are %s",
+        run_say("the launcher uses another protocol than this weft, although both are %s",
                 weft_version());
         return false;
     }
@@ -281,7 +281,7 @@ bool run_setup_read(struct run_options *options, struct run_agent *agent)
         good = take_setup_line(options, agent, at, &words);
     }
     if (!good || !setup_is_complete(options, agent, words)) {
-        run_say("the launcher's word at standard input is not understood");
+        run_say("the launcher's setup on standard input is malformed");
         return false;
     }
     return true;

@@ -277,7 +277,7 @@ static int child_main(void *argument)
     if (fcntl(child->socket, F_SETFD, 0) < 0)
         child_fail(child, "passing it the launcher's socket");
     if (child->bound && sched_setaffinity(0, sizeof child->cpus, &child->cpus) < 0)
-        child_fail(child, "binding it to its CPUs (--bind=none does without)");
+        child_fail(child, "binding it to its CPUs (--bind=none skips this)");
     setrlimit(RLIMIT_NOFILE, &child->files);
     if (!child->run->pipe_was_ignored)
         signal(SIGPIPE, SIG_DFL);

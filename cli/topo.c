@@ -98,7 +98,7 @@ static const struct argp_option topo_option_list[] = {
      "print which NIC each GPU should use, and the variables of NCCL, UCX and NVSHMEM", 0},
     {"svg", KEY_SVG, "FILE", 0, "draw the machine ('-': standard output)", 0},
     {"html", KEY_HTML, "FILE", 0,
-     "write a page with the picture, and measured beside expected figures", 0},
+     "write an HTML page with the drawing and the measured and expected figures", 0},
     {"nccl", KEY_NCCL, "FILE", OPTION_ARG_OPTIONAL, "write a topology file for NCCL_TOPO_FILE", 0},
     {"watch", KEY_WATCH, "SECONDS", OPTION_ARG_OPTIONAL,
      "print link errors as they grow (default every second)", 0},
@@ -152,8 +152,8 @@ static int write_nccl(const struct machine *machine, const char *path)
     for (size_t i = 0; i < machine->n_pci; i++)
         if (number_or(machine->pci[i].host, 0) > 0) {
             fprintf(stderr,
-                    "weft topo: --nccl: the description is of several nodes, and NCCL reads "
-                    "a file of each: describe one of them\n");
+                    "weft topo: --nccl: the description has several nodes, but NCCL reads one "
+                    "file per node: describe one node\n");
             return EXIT_USAGE;
         }
     return write_file(machine, path, topo_nccl);
@@ -216,8 +216,8 @@ int cmd_topo(int argc, char **argv)
         .options = topo_option_list,
         .parser = parse_topo,
         .children = children,
-        .doc = "Show GPUs, NICs, disks and how they hang together: distance, expected and measured "
-               "speed of every pair. With --what-if, the pairs that change."};
+        .doc = "Show GPUs, NICs, disks and how they are connected: distance, expected and "
+               "measured speed of every pair. With --what-if, the pairs that change."};
     struct arguments a = {.times = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.watch)

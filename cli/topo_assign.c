@@ -135,9 +135,8 @@ static void print_assignment(const struct machine *machine, const struct assignm
     if (machine_is_flat(machine) && a->rails)
         columns_print(
             stdout, 0,
-            "unknown: which NIC is near which GPU, as the PCI tree of this virtual machine "
-            "is flat. Ask the provider, and tell it by --what-if 'move nic NAME under "
-            "gpuN'.");
+            "unknown: which NIC is near which GPU, as the PCI tree of this virtual machine is "
+            "flat. Ask the provider, and set it with --what-if 'move nic NAME under gpuN'.");
     print_variables(a, v);
 }
 

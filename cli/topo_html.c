@@ -49,7 +49,7 @@ static void fill_gbps(const struct topo *topo, int a, int b, struct cell *cell)
     cell->grade = grade_of(got, want, check_least(topo->machine, want));
     show_gbps(want, expected, sizeof expected);
     if (m && text_is(m->proof, "failed")) {
-        *cell = (struct cell){.grade = "bad", .value = "BAD", .beside = "the proof failed"};
+        *cell = (struct cell){.grade = "bad", .value = "BAD", .beside = "test failed"};
     } else if (m && text_is(m->proof, "refused")) {
         *cell = (struct cell){.grade = "bad", .value = "OFF", .beside = "refused"};
     } else if (!best) {
@@ -145,12 +145,11 @@ void topo_html(const struct machine *machine, FILE *to)
     }
     if (topo.gpus && topo.n > 1) {
         put_table(&topo, "Distance", topo.n, fill_distance, to);
-        put_table(&topo, "GB/s, row writes to column: measured beside expected", topo.n, fill_gbps,
+        put_table(&topo, "GB/s, row writes to column: measured and expected", topo.n, fill_gbps,
                   to);
     }
     if (topo.gpus > 1)
-        put_table(&topo, "us of 8 bytes, one way: measured beside expected", topo.gpus, fill_us,
-                  to);
+        put_table(&topo, "us of 8 bytes, one way: measured and expected", topo.gpus, fill_us, to);
     int least = (int)check_least(machine, 100);
     if (least < 90)
         fprintf(to, "<p>Green: at least 90 %% of what is expected; yellow: at least %d %%; red: ",

@@ -282,7 +282,8 @@ static void print_measured(const struct topo *topo, FILE *to)
 {
     if (topo->machine->n_measured == 0 || topo->gpus < 2)
         return;
-    fputs("\nMeasured/expected GB/s, row writes to column (BAD: the proof failed, OFF: no peer "
+    fputs("\n"
+          "Measured/expected GB/s, row writes to column (BAD: test failed, OFF: no peer "
           "access)\n",
           to);
     print_matrix(topo, topo->gpus, 12, cell_gbps_beside, to);

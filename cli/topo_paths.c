@@ -171,7 +171,7 @@ static const char *access_words(const char *access)
 static void seen_words(const struct group *group, char *text, size_t size)
 {
     char low[16], high[16];
-    static const char *const words[] = {"", "", " (degraded)", "; BAD: the proof failed",
+    static const char *const words[] = {"", "", " (degraded)", "; BAD: test failed",
                                         "; OFF: the driver refuses it"};
     snprintf(text, size, "%s", words[group->look.seen]);
     if (!group->low_mbps || group->look.seen > SEEN_DEGRADED)

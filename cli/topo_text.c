@@ -66,7 +66,7 @@ static void print_system(const struct machine *m, FILE *to)
                   m->n_numa == 1 ? "" : "s");
     columns_print(to, LABEL, "system    Linux %s, hypervisor %s%s, container %s, IOMMU %s",
                   text_or(s->kernel, "unknown"), text_or(s->hypervisor, "unknown"),
-                  machine_is_flat(m) ? " (flat PCI tree: it tells nothing of the real one)" : "",
+                  machine_is_flat(m) ? " (flat PCI tree: the real one is hidden)" : "",
                   text_or(s->container, "unknown"), text_or(s->iommu_mode, "unknown"));
     if (m->drivers.driver.value || m->drivers.nvidia_module.value)
         columns_print(to, LABEL, "driver    NVIDIA %s, %s kernel module",

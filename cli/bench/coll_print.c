@@ -31,26 +31,23 @@ static void table_head(const struct coll_bench *b)
         printf(", at most %d SMs", b->options->sms);
     printf("; microseconds, the slowest PE's median\n");
     if (!b->cuda) {
-        printf(
-            "figures of the stand-in, not of a GPU; floor: memcpy of the bytes at %.3g GB/s and a "
-            "cache "
-            "line there and back, %.2f us, both measured now\n",
-            b->memcpy_gbps, 2 * b->bench.floors.two_lines_ns / 1e3);
+        printf("figures of the stand-in, not of a GPU; floor: memcpy of the bytes at %.3g GB/s and "
+               "a round trip of a cache line, %.2f us, both measured now\n",
+               b->memcpy_gbps, 2 * b->bench.floors.two_lines_ns / 1e3);
     } else {
         tool_coll_rates_here(&here, text, sizeof text);
         bool agreed = coll_rates_hash(&here) == coll_rates_hash(rates);
-        printf(
-            "floor: the bytes at %.3g GB/s and a flag there and back, %.2f us; model and floor by "
-            "rates "
-            "%s\n",
-            coll_link_gbps(rates), coll_flag_us(rates),
-            agreed ? text : "built in, since the PEs have different ones");
+        printf("floor: the bytes at %.3g GB/s and a round trip of a flag, %.2f us; model and floor "
+               "from rates %s\n",
+               coll_link_gbps(rates), coll_flag_us(rates),
+               agreed ? text : "built in, since the PEs have different ones");
         if (b->kernels && b->members > 1 && tool_coll_gpus(b->bench.world) < b->members)
             printf("PEs share a GPU: their kernels take turns of milliseconds, so these are not "
                    "times of "
                    "links\n");
         if (!b->kernels)
-            printf("no kernels serve these PEs: the host's functions are called in stream order\n");
+            printf("kernels cannot run between these PEs: host functions are called in stream "
+                   "order\n");
     }
     printf("\n%-14s %9s %-8s %9s %9s %9s %8s %8s %8s %8s  %s\n", "operation", "bytes", "way",
            "graph", "stream", "host", "GB/s", "floor", "x floor", "model", "checked");

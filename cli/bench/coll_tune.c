@@ -174,7 +174,7 @@ static void print_rate(const char *name, double built_in, double measured, doubl
 {
     printf("  %-20s %10.6g %10.4g", name, built_in, kept);
     if (kept != measured)
-        printf("  as built in: %.4g was measured, which is no rate", measured);
+        printf("  the built-in value: the measured %.4g is not a rate", measured);
     else if (estimated)
         printf("  an estimate, not measured");
     printf("\n");
@@ -183,13 +183,13 @@ static void print_rate(const char *name, double built_in, double measured, doubl
 static void print(const struct tuning *t, const struct coll_rates *measured, const char *path)
 {
     const struct coll_rates *was = &coll_rates_built_in;
-    printf("rates of collectives between %d PEs, built in beside measured:\n", t->b->members);
+    printf("rates of collectives between %d PEs, built-in and measured:\n", t->b->members);
 #define LINE(name, built_in, least, most)                                                          \
     print_rate(#name, was->name, measured->name, t->rates.name,                                    \
                coll_rates_estimated(&t->rates, COLL_RATE_##name));
     COLL_RATES(LINE)
 #undef LINE
-    printf("kept in %s\n", path);
+    printf("saved in %s\n", path);
 }
 
 weft_status coll_tune(struct coll_bench *b)
@@ -209,7 +209,7 @@ weft_status coll_tune(struct coll_bench *b)
     if (t.status)
         return t.status;
     if (b->wrong)
-        return base_fail(WEFT_ERR_JOB, "data arrived wrong; nothing is kept");
+        return base_fail(WEFT_ERR_JOB, "received data is wrong; nothing is saved");
     struct coll_rates measured = t.rates;
     coll_rates_mend(&t.rates);
     /* One PE of each node, once all agree that the times are theirs: they are alike everywhere. */

@@ -43,8 +43,8 @@ weft_status device_put_quiet_check(struct bench *bench, struct bench_case *c, bo
 enum { ROUNDS = 1024, WARM = 128, STEPS = 8, ADAPTER = 6 };
 
 static const char *const step_names[STEPS] = {
-    "slot reserved", "room for it", "request written",     "doorbell record",
-    "doorbell rung", "turn passed", "done by the adapter", "completion seen",
+    "slot reserved", "queue has space", "request written",     "doorbell record",
+    "doorbell rung", "turn passed",     "done by the adapter", "completion seen",
 };
 
 /* What to add to the adapter's clock to have the device's: such that the fastest way there and the

@@ -152,8 +152,8 @@ static void write_head(FILE *to, const struct bench *bench)
             weft_version(), date, bench->n, bench->from, bench->to, bench->path,
             bench_memory_names[bench->options->memory], bench_scope_names[bench->options->scope],
             bench_target_names[bench->options->target]);
-    fprintf(to, "Lines are medians, bands the spread of the repetitions; dashed is the floor: what "
-                "this machine did in the same run without the library.</p>\n");
+    fprintf(to, "Lines are medians, bands the spread of the repetitions; the dashed line is the "
+                "floor: the bare machine in the same run, without the library.</p>\n");
 }
 
 static bool of_one_line(const struct bench_point *a, const struct bench_point *b)

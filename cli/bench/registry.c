@@ -53,7 +53,7 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
                "single 8-byte values by each thread of the grid, then one quiet", .bytes = 8,      \
                GRIDDED, .room = device_words_room)                                                 \
     DEVICE_ROW(device_p_scattered, THREAD, target, kinds, "p_scattered",                           \
-               "the same, neighbouring lanes 128 bytes apart: none is joined with others",         \
+               "the same, neighbouring lanes 128 bytes apart: accesses are not coalesced",         \
                .bytes = 8, GRIDDED, .room = device_words_room)                                     \
     DEVICE_ROW(device_g, THREAD, target, kinds, "g",                                               \
                "single 8-byte values read by each thread of the grid", .bytes = 8, GRIDDED,        \
@@ -71,17 +71,17 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
                "alltoall over all PEs by one block; bytes per pair", .shape = SHAPE_ALL,           \
                .sized = true, .src_per_pe = true, .dst_per_pe = true, .largest = 64 << 10)         \
     DEVICE_ROW(device_jacobi_values, BLOCK, target, kinds, "jacobi_values",                        \
-               "a step of a solver over all PEs that puts each rim cell by p", JACOBI_ROW)         \
+               "a step of a solver over all PEs that puts each halo cell by p", JACOBI_ROW)        \
     DEVICE_ROW(device_jacobi_rows, BLOCK, target, kinds, "jacobi_rows",                            \
-               "a step of a solver over all PEs that sends rim rows by put_signal", JACOBI_ROW)    \
+               "a step of a solver over all PEs that sends halo rows by put_signal", JACOBI_ROW)   \
     DEVICE_ROW(device_proxy_empty, THREAD, target, kinds, "proxy_empty",                           \
-               "requests for nothing to the proxy by each thread of the grid, then one quiet",     \
+               "empty requests to the proxy by each thread of the grid, then one quiet",           \
                PROXY_ROW, GRIDDED)                                                                 \
     DEVICE_ROW(device_proxy_p, THREAD, target, kinds, "proxy_p",                                   \
                "neighbouring 8-byte values through the proxy, by each thread, then one quiet",     \
                PROXY_ROW, GRIDDED)                                                                 \
     DEVICE_ROW(device_proxy_trip, THREAD, target, kinds, "proxy_trip",                             \
-               "a request for nothing to the proxy, waited for, by one thread", PROXY_ROW)         \
+               "an empty request to the proxy and the wait for it, by one thread", PROXY_ROW)      \
     DEVICE_ROW(device_proxy_put, THREAD, target, kinds, "proxy_put",                               \
                "puts of 8 bytes through the proxy, each waited for, by one thread", PROXY_ROW)     \
     DEVICE_ROW(device_proxy_put_signal, THREAD, target, kinds, "proxy_put_signal",                 \
@@ -149,7 +149,7 @@ const struct bench_entry bench_entries[] = {
      .sized = true,
      FUNCTIONS(map_copy_to)},
     {.name = "map_copy_to_single",
-     .text = "a single one 2 us after the one before, less what the clock takes",
+     .text = "a single copy, 2 us after the previous one, without the time of the clock",
      MAP_ROW,
      .sized = true,
      FUNCTIONS(map_copy_to_single)},
@@ -199,17 +199,17 @@ const struct bench_entry bench_entries[] = {
      .bytes = 8,
      FUNCTIONS(map_flag)},
     {.name = "map_window",
-     .text = "a mapping of 64 MiB of own memory, asked for and given back again and again",
+     .text = "map and unmap 64 MiB of own memory, back to back",
      MAP_ROW,
      .bytes = 64 << 20,
      FUNCTIONS(map_window)},
     {.name = "map_window_first",
-     .text = "the same, the first time: nothing is kept of the mapping before",
+     .text = "the same, the first time: nothing cached from an earlier mapping",
      MAP_ROW,
      .bytes = 64 << 20,
      FUNCTIONS(map_window_first)},
     {.name = "map_window_first_plain",
-     .text = "the first time of memory of cudaMalloc()",
+     .text = "the first time for memory of cudaMalloc()",
      MAP_ROW,
      .bytes = 64 << 20,
      FUNCTIONS(map_window_first_plain)},

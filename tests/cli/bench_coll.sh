@@ -49,7 +49,7 @@ rows=$(WEFT_PROVE=always on_gpus --pes 3 --sizes 8,8K --ways lines,twolines --js
 [ "$(count '"verified":true')" = "$(count .)" ] && [ "$(count '"way":"lines","taken":"lines"')" = 16 ] &&
     [ "$(count '"way":"twolines","taken":"twolines"')" = 1 ] || fail "lines: $rows"
 on_gpus --pes 3 --ops reduce --sizes 8 --ways lines > rows 2> words || fail "lines without a proof: status $?"
-grep -q "reduce of 8 bytes cannot go by lines" words || fail "lines without a proof: $(cat words)"
+grep -q "reduce of 8 bytes cannot use lines" words || fail "lines without a proof: $(cat words)"
 cat > torn << 'END'
 [ "$WEFT_PE" = 1 ] && export FAKE_CUDA_TORN=1
 exec "$@"
@@ -102,11 +102,11 @@ grep -qE "^  lines_us .*  an estimate, not measured$" table || fail "--tune with
 grep -qE "^  scratch_gbps +196 " table || fail "--tune without scratch: $(cat table)"
 grep -qE "^  lines_us .*estimate" proven && fail "--tune with lines: not measured: $(cat proven)"
 grep -q "kept in $file" table || fail "--tune: $(cat table)"
-[ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+(  (as built in: .*|an estimate, not measured))?$" table)" = 20 ] || fail "--tune: not twenty rates: $(cat table)"
+[ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+(  (the built-in value: .*|an estimate, not measured))?$" table)" = 20 ] || fail "--tune: not twenty rates: $(cat table)"
 [[ $(rates) =~ ^"of $file, measured 20"[0-9-]{8}" by 3 PEs on 3 Stand-in GPU"$ ]] || fail "kept, and env says $(rates)"
 explained=$(LD_LIBRARY_PATH=$stand_in "$weft" explain coll reduce 1M 4 --full)
 grep -q "rates: of $file, measured" <<< "$explained" || fail "explain does not tell of the file: $explained"
-grep -qE "^  estimates among them: " <<< "$explained" && ! grep -qE "estimates among them: .*two_trips_us" <<< "$explained" ||
+grep -qE "^  estimated rates: " <<< "$explained" && ! grep -qE "estimated rates: .*two_trips_us" <<< "$explained" ||
     fail "explain does not tell of estimates: $explained"
 on_gpus --ops reduce --sizes 8 --ways auto > rows || fail "with rates: status $?"
 grep -q "by rates of $file" rows || fail "a job does not take it: $(cat rows)"

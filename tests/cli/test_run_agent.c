@@ -142,7 +142,7 @@ static void the_launcher_is_lost(void **state)
         "post to 1501: EXITED 12, 0\nunwatch 1501\n"
         "say \"the launcher is lost (no way to send); ending the PEs of this host\"\n"
         "begin the end for PE -1, WEFT_ERR_BOOT, result 1: \"the launcher (weft run) has ended; "
-        "so does the job\"\n");
+        "ending the job\"\n");
     assert_true(agent.up_lost && agent.finish);
     assert_int_equal(run.result, 1);
     run_agent_exited(&run, 2);

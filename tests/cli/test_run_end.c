@@ -315,7 +315,7 @@ static void what_was_postponed_is_settled(void **state)
 static void a_closed_connection_ends_the_job(void **state)
 {
     static const char said[] =
-        "say \"PE 1 lives, but has closed its connection to weft run before weft_finalize (by "
+        "say \"PE 1 is running, but has closed its connection to weft run before weft_finalize (by "
         "exec, or by closing every descriptor); ending the job\"\n";
     char all[400];
     struct run_host host = {.count = 3};
@@ -439,7 +439,7 @@ static void a_limit_of_time(void **state)
     run.started = 2;
     run.pes[1].joined = false;
     run_end_by_time(&run, 150);
-    expect_log("say \"the job ran longer than its --timeout allows; ending the job\"\n"
+    expect_log("say \"the job exceeded its --timeout; ending the job\"\n"
                "tell PE 0 the end\n");
     expect_end(&run, RUN_TOLD, 124, -1);
     assert_int_equal(run.end_status, WEFT_ERR_TIMEOUT);
@@ -713,7 +713,7 @@ static void the_user_asks_twice(void **state)
     expect_end(&run, RUN_WORKING, -1, -1);
     answers.dying[0] = 501; /* no reason to wait */
     run_ask_to_end(&run, SIGTERM);
-    expect_log("say \"asked to end a second time (Terminated); ending the job\"\n"
+    expect_log("say \"received a second request to end (Terminated); ending the job\"\n"
                "tell PE 0 the end\ntell PE 1 the end\nkill -601 15\nkill -602 15\n");
     expect_end(&run, RUN_TOLD, 143, -1);
     assert_int_equal(run.end_status, WEFT_ERR_JOB);

@@ -40,7 +40,7 @@ output() {
 # One judgement of the nodes, however many PEs there are and whoever started them.
 doctor() {
     run 0 "$weft" run --hosts a:2,b:2,c "$weft" doctor --quick
-    says '^3 nodes, compared with what most of them have$'
+    says '^3 nodes, compared with the majority of them$'
     says '^alike +3 nodes a,b,c$'
     [ "$(wc -l <"$out")" = 3 ] || fail "more than one judgement"
     echo '{"weft-expect": 1, "gpus": 5000}' >"$out.expect"
