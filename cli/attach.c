@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft attach PID`: what every PE of a job on this node is doing, from its black boxes. */
+/* `weft attach PID`: shows what each PE of a job on this node does, read from the black boxes of
+ * the PEs. */
 #include "attach.h"
 
 #include "commands.h"

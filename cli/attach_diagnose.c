@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for whom, and what that means in a sentence. */
+/* Finds which PE waits for which, and describes the cause in a sentence. */
 #include "attach.h"
 
 const char *attach_state(const struct boxes_pe *pe)
@@ -28,7 +28,7 @@ static int slot_of(const struct boxes_job *job, int pe)
     return ATTACH_SOMEBODY;
 }
 
-/* A PE whose threads wait in several places is judged by the first of them. */
+/* When several threads of a PE wait, the first of them counts. */
 int attach_waits_for(const struct boxes_job *job, int slot)
 {
     const struct boxes_pe *pe = &job->pes[slot];
@@ -81,7 +81,7 @@ static void say_awaited(const struct boxes_job *job, int slot, char *sentence, s
              (unsigned long long)pe->collectives);
 }
 
-/* Told from the lowest slot of the circle that `slot` is in. */
+/* Describes the cycle that `slot` is in, starting at its lowest slot. */
 static void say_circle(const struct boxes_job *job, int slot, char *sentence, size_t bytes)
 {
     int lowest = slot;
@@ -99,8 +99,8 @@ static void say_circle(const struct boxes_job *job, int slot, char *sentence, si
                  pe->pe, pe->waits[0].operation, next->pe, next->waits[0].operation);
 }
 
-/* Follows the waits from one slot: to a PE that does not wait, or round in a circle. False when
- * they lead to somebody unknown. */
+/* Follows the waits from `start` to a PE that does not wait, or around a cycle. False: they lead
+ * to an unknown PE. */
 static bool follow(const struct boxes_job *job, int start, char *sentence, size_t bytes)
 {
     int at = start;
@@ -114,7 +114,7 @@ static bool follow(const struct boxes_job *job, int start, char *sentence, size_
         }
         at = next;
     }
-    say_circle(job, at, sentence, bytes); /* after so many steps `at` is part of it */
+    say_circle(job, at, sentence, bytes); /* after job->count steps `at` is in the cycle */
     return true;
 }
 

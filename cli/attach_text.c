@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft attach` for people. */
+/* The text output of `weft attach`. */
 #include "attach.h"
 
 #include <unistd.h>
@@ -63,7 +63,7 @@ static void print_pe(FILE *to, const struct boxes_pe *pe, uint64_t now_ns, int h
     print_history(to, pe, history);
 }
 
-/* Of a job over several nodes only those of this one can be seen. */
+/* Prints which node this is when the job has several: PEs of other nodes are not visible here. */
 static void print_job_host(FILE *to, const struct boxes_job *job)
 {
     char host[256] = "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench`: starts a job of itself where it is not part of one, and walks over the selected
- * benchmarks and sizes. How a figure is taken is not known here (cli/bench/). */
+/* `weft bench`: starts a job of itself unless it is already in one, and runs the selected
+ * benchmarks and sizes. The measurements themselves are in cli/bench/. */
 #include "bench/bench.h"
 #include "bench_coll.h"
 #include "bench_file.h"
@@ -92,7 +92,7 @@ static weft_status run_point(struct bench *bench, const struct bench_entry *entr
 {
     struct bench_case c;
     weft_status status = bench_case_open(bench, entry, bytes, &c);
-    if (status == WEFT_ERR_NO_MEMORY) { /* alike at every PE: all leave out this point */
+    if (status == WEFT_ERR_NO_MEMORY) { /* the same at every PE, so that all skip this point */
         results->left_out = true;
         clear_progress(bench);
         if (bench->me == bench->from)
@@ -130,7 +130,7 @@ static int count_points(const struct bench_options *options)
     return all;
 }
 
-/* options are those of the bench: the number of blocks is the point's. */
+/* `options` is bench->options: its number of blocks changes with the point. */
 static weft_status run_benches(struct bench *bench, struct bench_options *options,
                                struct results *results)
 {
@@ -152,7 +152,7 @@ static weft_status run_benches(struct bench *bench, struct bench_options *option
     return status;
 }
 
-/* The other PEs would wait for one that fails: the job ends with it. */
+/* Ends the job, since the other PEs would wait for the PE that failed. */
 static int end_with_failure(struct bench *bench, const char *what)
 {
     clear_progress(bench);
@@ -178,7 +178,7 @@ static int html_failed(struct bench *bench)
     return end_with_failure(bench, what);
 }
 
-/* What can only be checked once the job is known; the same at every PE, said by one. */
+/* Checks the options against the job. The result is the same at every PE; PE 0 prints it. */
 static bool fits_job(const struct bench *bench)
 {
     const struct bench_options *options = bench->options;
@@ -236,7 +236,7 @@ static int run_bench(struct bench_options *options)
         weft_finalize(bench.job);
         return EXIT_USAGE;
     }
-    /* Opened first: a file that cannot be written is known before the work, not after it. */
+    /* Opens the file first, so that an error is reported before the measurement. */
     if (options->html && bench.me == bench.from && !(html = fopen(options->html, "w")))
         return html_failed(&bench);
     if (measure_and_report(&bench, options, html, &results))
@@ -249,8 +249,8 @@ static int run_bench(struct bench_options *options)
     return results.wrong || results.left_out ? EXIT_FAULT : EXIT_GOOD;
 }
 
-/* Who only starts the job opens no GPU driver to learn the target: it would cost seconds, and the
- * PEs ask for themselves. Any target will do. */
+/* Whether any target has points for these options. The process that starts the job does not load
+ * the GPU driver to find the target, which would take seconds; the PEs do. */
 static bool has_points_anywhere(const struct bench_options *options)
 {
     for (int target = 0; target < TARGET_COUNT; target++) {

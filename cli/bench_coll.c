@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench coll`: collectives on GPU memory, or by the stand-in on host memory, by every way
- * that can serve: its options, its job, and the walk over operations, sizes and ways. */
+/* `weft bench coll`: collectives on GPU memory, or on host memory with the stand-in, with every
+ * possible algorithm. This file has the options, the job, and the loop over operations, sizes
+ * and algorithms. */
 #include "bench_coll.h"
 
 #include "bench/coll.h"
@@ -60,7 +61,7 @@ static const struct argp_option coll_option_list[] = {
     {0},
 };
 
-/* Calls take(item) for each item of a comma-separated list; false: an item was refused. */
+/* Calls take(item) for each item of a comma-separated list. False: an item was refused. */
 static bool each_of(const char *list, char *item, size_t bytes,
                     bool (*take_item)(void *, const char *), void *to)
 {
@@ -203,8 +204,8 @@ static struct coll_options coll_options_of(int argc, char **argv)
     return options;
 }
 
-/* A GPU is taken where the command's own kernels would run on one, or where the driver's is there
- * at all. */
+/* Selects cuda when the kernels of this command would run on a GPU, or when a GPU driver is
+ * present. */
 static void choose_target(struct coll_options *options)
 {
     static const size_t sizes[] = {8, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
@@ -227,7 +228,7 @@ static void choose_target(struct coll_options *options)
 
 /* ------------------------------------------------------------------------------------- the job */
 
-/* `weft run -n N weft bench coll ...` with the same options. */
+/* Runs `weft run -n N weft bench coll ...` with the same options. */
 static int start_coll_job(const struct coll_options *options, int argc, char **argv)
 {
     static char self[4096];
@@ -350,7 +351,7 @@ static weft_status prepare(struct coll_bench *b)
 
 /* -------------------------------------------------------------------------------------- points */
 
-/* What a row says besides its times. */
+/* Computes the bandwidth of a row, and its lower bound on the stand-in. */
 static void reckon(struct coll_bench *b, struct coll_row *row)
 {
     double us = row->us[row->us[COLL_GRAPH] >= 0 ? COLL_GRAPH : COLL_STREAM];
@@ -373,7 +374,7 @@ static bool model(struct coll_bench *b, struct coll_row *row)
         row->op == COLL_OP_STRIDED
             ? tool_coll_model_strided(b->bench.world, row->way, sms, row->bytes)
             : tool_coll_model(b->bench.world, coll_op_what(row->op), row->way, sms, row->bytes);
-    if (b->members > 1) { /* one member's are copies within its memory: no link, no way */
+    if (b->members > 1) { /* with one member the data does not cross a link */
         row->taken = m.taken;
         row->model_us = m.us;
         row->floor_us = m.floor_us;
@@ -423,7 +424,7 @@ static weft_status run_rows(struct coll_bench *b)
     return status;
 }
 
-/* The same at every PE, said by one. */
+/* Whether --tune can run. The result is the same at every PE; PE 0 prints the reason. */
 static bool can_tune(const struct coll_bench *b)
 {
     const char *why = NULL;
@@ -449,7 +450,7 @@ static weft_status run_member(struct coll_bench *b)
     return b->refused ? WEFT_OK : coll_tune(b);
 }
 
-/* The other PEs would wait for one that fails: the job ends with it. */
+/* Ends the job, since the other PEs would wait for the PE that failed. */
 static int coll_give_up(const struct coll_bench *b)
 {
     fprintf(stderr, "weft bench coll: PE %d: %s\n", b->bench.me, weft_last_error());
@@ -471,7 +472,7 @@ static bool has_two_pes(const struct coll_bench *b)
     return team && pes;
 }
 
-/* From the job to its end; the exit status. */
+/* Runs the whole job and returns the exit status. */
 static int walk(struct coll_bench *b)
 {
     if (prepare(b) || (b->member >= 0 && run_member(b)))

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of benchmarks by kernels, each over several paths in jobs of their own; --html draws all on
- * one page. What a figure is, is not known here.
- *
- * `weft bench evaluation`: four programs by which ways to communicate from kernels are compared
- * (Hsu et al., "GPU-initiated networking with NVSHMEM", and those before it): bandwidth of puts
- * over blocks and sizes, rate of single values over blocks with neighbouring and with scattered
- * lanes, a Jacobi solver in two styles over ever more PEs, and the time of an alltoall. Over every
- * path of --paths.
- *
- * `weft bench gda`: single requests to a network adapter, given by device code itself and, for
- * comparison, by the CPU through the proxy on the same queues. */
+/* Sets of kernel benchmarks, each over several paths in separate jobs; --html draws all on one
+ * page. The meaning of a figure is defined elsewhere.
+ * `weft bench evaluation`: four programs that compare ways to communicate from kernels (Hsu et al.,
+ * "GPU-initiated networking with NVSHMEM", and earlier papers): bandwidth of puts by blocks and
+ * sizes, rate of single values by blocks with neighbouring and with scattered lanes, a Jacobi
+ * solver in two styles over a growing number of PEs, and the time of an alltoall. It runs over
+ * every path of --paths.
+ * `weft bench gda`: single requests to a NIC, issued by device code and, for comparison, by the
+ * CPU through the proxy on the same queues. */
 #include "bench/plot.h"
 #include "bench/sides.h"
 #include "commands.h"
@@ -19,21 +17,21 @@
 #include <string.h>
 #include <time.h>
 
-/* What a line of a plot is; its points are rows that differ in what is on the x axis. */
+/* The x axis of a plot. The points of a line are rows that differ only in this value. */
 enum axis { AXIS_BYTES, AXIS_CTAS, AXIS_PES };
 
 static const char *const axis_keys[] = {"bytes", "ctas", "pes"};
 
 struct program {
     const char *title, *names, *scope;
-    const char *sizes; /* unless --sizes are given; NULL: it has none */
-    int threads;       /* of a block; 0: as --threads say */
-    int iterations;    /* unless --iters are given; 0: as many as take some time */
-    bool grids;        /* by each of --ctas */
-    bool scales;       /* over 1, 2, 4 ... PEs */
-    bool all_pes;      /* over as many PEs as there are */
+    const char *sizes; /* default of --sizes; NULL: no sizes */
+    int threads;       /* threads of a block; 0: as --threads */
+    int iterations;    /* default of --iters; 0: adaptive */
+    bool grids;        /* repeated for each number of --ctas */
+    bool scales;       /* repeated with 1, 2, 4 ... PEs */
+    bool all_pes;      /* uses all PEs */
     enum axis x, lines;
-    bool a_plot_per_path; /* else the paths are lines too */
+    bool a_plot_per_path; /* else one plot has the lines of all paths */
     const char *figure, *unit, *plot;
 };
 
@@ -76,8 +74,7 @@ static const struct program evaluation[] = {
      .plot = "us, over bytes per pair"},
 };
 
-/* With enough rounds that the quiet behind them, which the proxy carries out for each thread,
- * counts for nothing. */
+/* Enough rounds that the final quiet, which the proxy executes for each thread, is negligible. */
 static const struct program gda[] = {
     {.title = "8 bytes by one thread of each block, back to back",
      .names = "put,p",
@@ -134,7 +131,7 @@ static const struct program gda[] = {
 static const struct suite {
     const char *name, *text, *paths;
     const struct program *programs;
-    int count, grids; /* of the numbers of blocks that are measured unasked on a GPU */
+    int count, grids; /* default numbers of blocks on a GPU */
 } suites[] = {
     {"evaluation",
      "put, p, jacobi and alltoall by kernels over blocks, sizes and PEs, path by path", "p2p",
@@ -240,7 +237,8 @@ static void run(const struct bench_options *options, const struct program *progr
     int most = options->pes ? options->pes : 2;
     for (int pes = program->scales ? 1 : most; pes <= most; pes *= 2)
         one_job(options, program, program->scales || program->all_pes ? pes : 2, sides);
-    for (int pes = 1; program->scales && pes <= most; pes *= 2) /* the last one, where it is odd */
+    for (int pes = 1; program->scales && pes <= most;
+         pes *= 2) /* and last all PEs, when that is not a power of two */
         if (pes < most && pes * 2 > most)
             one_job(options, program, most, sides);
 }
@@ -255,7 +253,7 @@ static bool of_line(const json_t *row, const json_t *first, const struct program
             json_equal(json_object_get(row, key), json_object_get(first, key)));
 }
 
-/* The line that row `begin` of a side begins: the rows that differ from it in x alone. */
+/* Makes the line that starts with row `begin` of a side: the rows that differ from it only in x. */
 static void make_line(const struct program *program, const struct bench_side *side, size_t begin,
                       struct plot_series *line)
 {
@@ -278,7 +276,7 @@ static bool begins_line(const struct program *program, const struct bench_side *
     return true;
 }
 
-/* Every line of a side, behind those that the plot already has; labels are kept in `labels`. */
+/* Appends every line of a side to the plot; `labels` holds the label texts. */
 static void add_lines(const struct program *program, const struct bench_side *side,
                       struct plot_series *series, char (*labels)[64], int *count)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench file`: how fast a file comes into memory, and goes from there, by blocks, depths and
- * threads, beside plain read and copy, fio, and cuFile in its compatibility mode, in one run. A job
- * of one PE, or of one for each of several folders (cli/bench/file_several.c). How a method moves
- * the bytes is not known here (cli/bench/file_methods.c, file_cufile.c). */
+/* `weft bench file`: measures reading a file into memory and writing it, by block size, depth
+ * and threads, compared with plain read and copy, with fio, and with cuFile in its compatibility
+ * mode, in one run. The job has one PE, or one for each of several folders
+ * (cli/bench/file_several.c). The methods themselves are in cli/bench/file_methods.c and
+ * file_cufile.c. */
 #include "bench_file.h"
 #include "bench/bench.h"
 #include "bench/file.h"
@@ -100,7 +101,7 @@ static void parse_blocks(struct argp_state *state, struct file_options *options,
                        (unsigned long long)options->blocks[i]);
 }
 
-/* 0: a name is missing, or there are too many. */
+/* Returns the number of folders; 0: a name is empty, or there are too many. */
 static int count_folders(const char *list)
 {
     int n = 1;
@@ -229,7 +230,8 @@ static bool named(const char *list, const char *name)
     return false;
 }
 
-/* Methods in turn in every repetition, so that a change of the machine's pace meets all. */
+/* Each repetition runs all methods in turn, so that a change of the machine's speed affects all
+ * of them. */
 void file_measure(const struct file_options *options, const struct file_point *point,
                   weft_team *together, struct file_row *row, char (*why)[256])
 {
@@ -288,7 +290,7 @@ static void print_row(const struct file_point *point, const struct file_row *row
     fflush(stdout);
 }
 
-/* A file that is too small is nobody's to lengthen. */
+/* Checks the size of the file; a file that is too small is not extended. */
 static weft_status find_bytes(const char *path, weft_job *job, uint64_t *bytes)
 {
     weft_file *file;
@@ -308,7 +310,7 @@ static weft_status find_bytes(const char *path, weft_job *job, uint64_t *bytes)
                            path, (unsigned long long)there, (unsigned long long)*bytes);
 }
 
-/* By what Weft moves it, GPU memory too, once there is some. */
+/* Queries the backend that Weft uses for the file, for GPU memory too once some is allocated. */
 static weft_status examine_file(const char *path, weft_job *job, weft_file_info *info)
 {
     weft_file *file;
@@ -344,7 +346,7 @@ static int file_give_up(void)
     return EXIT_FAULT;
 }
 
-/* False: they do not divide the bytes of the file. */
+/* False: window, block and threads do not divide the bytes of the file. */
 static bool set_point(const struct file_options *options, int block, int depth, int threads,
                       uint64_t bytes, struct file_point *point)
 {
@@ -400,7 +402,7 @@ static uint64_t largest_of(const uint64_t *values, int n)
     return most;
 }
 
-/* For the threads, a window each. */
+/* The most memory that any point needs: one window for each thread. */
 static size_t most_memory(const struct file_options *options)
 {
     uint64_t window = options->window ? options->window
@@ -409,7 +411,7 @@ static size_t most_memory(const struct file_options *options)
     return window * largest_of(options->threads, options->n_threads);
 }
 
-/* By all PEs of the job alike. */
+/* Collective. */
 static int run_all_points(const struct file_options *options, struct file_point *point)
 {
     uint64_t bytes = options->bytes;
@@ -432,7 +434,7 @@ static int run_all_points(const struct file_options *options, struct file_point 
     return weft_free(point->job, memory) ? file_give_up() : code;
 }
 
-/* path: NULL: a file is made, in this PE's folder. */
+/* point->path NULL: creates a file in the folder of this PE. */
 static int run_file(const struct file_options *options, struct file_point *point)
 {
     char made[64];
@@ -465,7 +467,7 @@ static int run_file_job(const struct file_options *options)
     int pes = weft_n_pes(point.job);
     if (pes == options->pes) {
         int code = run_file(options, &point);
-        /* Without the others' part there is no end in which all take part. */
+        /* One PE failed: the others would wait in the collective finalize. */
         return code == EXIT_FAULT && pes > 1 ? code
                : weft_finalize(point.job)    ? file_give_up()
                                              : code;
@@ -482,7 +484,7 @@ static int run_file_job(const struct file_options *options)
 
 int bench_file(int argc, char **argv)
 {
-    char **names = calloc((size_t)argc + 1, sizeof *names); /* argp puts them in another order */
+    char **names = calloc((size_t)argc + 1, sizeof *names); /* argp reorders them */
     if (!names)
         abort();
     memcpy(names, argv, (size_t)argc * sizeof *names);

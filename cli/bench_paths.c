@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench --paths p2p,staged`: the same benchmarks over one path after another, for one pair of
- * PEs or for each. */
+/* `weft bench --paths p2p,staged`: runs the same benchmarks over each path, for one pair of PEs
+ * or for each pair. */
 #include "bench/sides.h"
 #include "commands.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft demo`: shows a newcomer on his own machine what Weft does. Looks at the machine's GPUs,
- * then starts a job of itself, in which the PEs prove their paths, measure them, on GPUs where
- * there are some, and mend a picture together; PE 0 tells what was found. */
+/* `weft demo`: shows a new user on this machine what Weft does. It examines the GPUs, then
+ * starts a job of itself in which the PEs test their paths, measure them, on GPUs if there are
+ * any, and restore an image together. PE 0 prints the results. */
 #include "demo.h"
 
 #include "commands.h"
@@ -22,10 +22,10 @@ struct options {
     const char *image, *output;
     int pes;
     bool json;
-    int gpus; /* in a PE: how many GPUs the launching process has found */
-    const char
-        *links; /* in a PE, with json: what demo_links() told the launching process, as JSON */
-    const char *called; /* in a PE of the job: how the command was called; else NULL */
+    int gpus;           /* in a PE: number of GPUs that the launching process found */
+    const char *links;  /* in a PE, with json: the result of demo_links() in the launching process,
+                           as JSON */
+    const char *called; /* in a PE of the job: argv[0] of the command that started it; else NULL */
 };
 
 static const struct argp_option demo_option_list[] = {
@@ -80,7 +80,7 @@ static int usable_cpus(void)
     return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
 }
 
-/* The other PEs would wait for one that fails: the job ends with it. */
+/* Ends the job, since the other PEs would wait for the PE that failed. */
 static int demo_give_up(const struct demo *demo)
 {
     fprintf(stderr, "weft demo: PE %d: %s\n", demo->bench.job ? demo->bench.me : -1,
@@ -93,7 +93,7 @@ static int demo_give_up(const struct demo *demo)
 static int be_a_pe(const struct options *options)
 {
     static struct demo demo;
-    int cpus = usable_cpus(); /* before bench_prepare() gives this PE one of them */
+    int cpus = usable_cpus(); /* before bench_prepare() binds this PE to one CPU */
     demo.image_file = options->image;
     demo.output = options->output;
     demo.gpus = options->gpus;
@@ -101,7 +101,7 @@ static int be_a_pe(const struct options *options)
     demo.links = options->links ? json_loads(options->links, 0, NULL) : NULL;
     demo.bench_options =
         (struct bench_options){.from = 0, .to = 1, .repetitions = 5, .verify = true, .bind = true};
-    /* The job is told of the kernels' target; the acts on host memory are the host's own. */
+    /* The job needs the target of the kernels; the steps on host memory use the host. */
     demo.bench_options.target = demo.cuda ? TARGET_CUDA : TARGET_HOST;
     weft_status status = bench_open(&demo.bench, &demo.bench_options);
     demo.bench_options.target = TARGET_HOST;
@@ -133,7 +133,7 @@ static int be_a_pe(const struct options *options)
 
 /* ---------------------------------------------------------------------------- starting the job */
 
-/* The picture of our own lies beside the installed command, or in the source of a build. */
+/* Finds weave.png next to the installed command, or in the source tree of a build. */
 static const char *own_picture(const char *self)
 {
     static const char *const places[] = {"../share/weft/weave.png",
@@ -152,7 +152,7 @@ static const char *own_picture(const char *self)
     return NULL;
 }
 
-/* What can be seen to be wrong is said before a job is started. */
+/* Checks the options before a job is started. */
 static bool can_begin(struct options *options, const char *self)
 {
     struct image image;
@@ -183,7 +183,7 @@ static bool can_begin(struct options *options, const char *self)
     return true;
 }
 
-/* One for each GPU; without GPUs one for each CPU, as long as these are few. */
+/* One PE per GPU; without GPUs one PE per CPU, up to a limit. */
 static int pes_for(int gpus)
 {
     int cpus = usable_cpus();
@@ -191,7 +191,7 @@ static int pes_for(int gpus)
     return wanted < 2 ? 2 : wanted > most ? most : wanted;
 }
 
-/* `weft run -n N weft demo --in-job ...` */
+/* Runs `weft run -n N weft demo --in-job ...`. */
 static int run_demo_job(const struct options *options, const char *self, const char *links)
 {
     char pes[16], gpus[16];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demo's job on GPU memory: puts that the host begins, and kernels that put by themselves.
- * Where there is no GPU the same kernels run on CPU threads, for what they move and not for their
- * speed. */
+/* The demo on GPU memory: puts called by the host, and puts called by kernels. Without a GPU the
+ * same kernels run on CPU threads, to test the data and not the speed. */
 #include "demo.h"
 
 #include "tool/tool.h"
@@ -11,7 +10,7 @@
 
 enum { HOST_PUT_BYTES = 16 << 20, KERNEL_PUT_BYTES = 1 << 20, KERNEL_BLOCKS = 16 };
 
-/* The GPU of every PE, at every PE. */
+/* Gives every PE the GPU index of every PE. */
 static weft_status share_ordinals(struct demo *demo)
 {
     weft_gpu_info info = {.size = sizeof info};
@@ -24,8 +23,7 @@ static weft_status share_ordinals(struct demo *demo)
     return status;
 }
 
-/* Whether every PE can access the memory of every other; PE 0 keeps the reason when it is its
- * own. */
+/* Whether every PE can access the GPU memory of every other PE. PE 0 keeps its own reason. */
 static weft_status all_reach(struct demo *demo, bool *reach)
 {
     struct bench *bench = &demo->bench;
@@ -62,7 +60,7 @@ static weft_status measure_on(struct bench *bench, const char *name, size_t byte
     return status ? status : bench_case_close(bench, &c);
 }
 
-/* A bench on the demo's job with options of its own. */
+/* A bench on the demo's job with other options. */
 static struct bench variant(const struct demo *demo, const struct bench_options *options)
 {
     struct bench bench = demo->bench;
@@ -98,7 +96,7 @@ static weft_status by_kernels(struct bench *thread, struct bench *block, struct 
     return WEFT_OK;
 }
 
-/* The pairs of PE 0, or all of few. */
+/* Measures all pairs when there are few, else those of PE 0. */
 static weft_status each_pair(struct demo *demo, struct bench *host, struct bench *thread,
                              struct bench *block)
 {
@@ -140,11 +138,12 @@ weft_status demo_gpu(struct demo *demo)
 
     struct bench host_bench = variant(demo, &host), thread_bench = variant(demo, &thread),
                  block_bench = variant(demo, &block);
-    /* With GPUs, kernels are worth showing on them alone. */
+    /* With GPUs, kernels are shown on GPUs only. */
     demo->kernels = cuda || !demo->gpus;
     weft_status status = WEFT_OK;
     if (demo->gpus)
-        status = bench_flags_make(&host_bench); /* the first GPU memory: the GPU side begins */
+        status = bench_flags_make(
+            &host_bench); /* the first allocation of GPU memory initializes the GPU */
     if (status == WEFT_ERR_UNSUPPORTED && !cuda) {
         snprintf(demo->gpu_why, sizeof demo->gpu_why, "%s", weft_last_error());
         demo->gpus = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the demo finds out of this machine's GPUs before its job begins: which there are, how each
- * pair is joined, whether kernels on both ends have proven it, and what it carries. A child process
- * does it, so that the one that starts the job has opened no driver. */
+/* Examines the GPUs of this machine before the demo's job: which GPUs there are, the link of
+ * each pair, whether the path test by kernels passed, and the measured rate. A child process
+ * does this, so that the process that starts the job does not load a driver. */
 #include "demo.h"
 
 #include "machine/explain.h"
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_SECONDS = 60 }; /* for all pairs; each takes about a tenth of one */
+enum { MOST_SECONDS = 60 }; /* for all pairs; a pair takes about 0.1 s */
 
 static json_t *gpu_json(const struct machine_gpu *gpu)
 {
@@ -24,7 +24,7 @@ static json_t *gpu_json(const struct machine_gpu *gpu)
                      "memory_gib", (double)number_or(gpu->memory_bytes, 0) / (1 << 30));
 }
 
-/* One pair with its best way, as far as it was measured. */
+/* One pair with its best route and the measured figures, if any. */
 static json_t *link_json(const struct machine *machine, const char *a, const char *b)
 {
     struct endpoint from, to;
@@ -57,7 +57,7 @@ static json_t *pairs_json(const struct machine *machine)
     return list;
 }
 
-/* Proves and measures. The sentence why GPUs cannot be used, else NULL. */
+/* Runs the path tests and measures. Returns the reason why GPUs cannot be used, else NULL. */
 static const char *measure_links(struct machine *machine)
 {
     struct probe *probe;
@@ -66,7 +66,7 @@ static const char *measure_links(struct machine *machine)
     if (probe_open(machine, &probe))
         return weft_last_error();
     probe_warm(probe);
-    /* A pair that cannot be measured has no proof, and the table says so. */
+    /* A pair that cannot be measured has no path test result, which the table shows. */
     machine_measure(machine, probe_interface(probe), true, NULL);
     probe_close(probe);
     return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the demo says: the story, or a JSON object. */
+/* The output of the demo: text, or a JSON object. */
 #include "demo.h"
 
 #include <unistd.h>
@@ -247,7 +247,7 @@ static json_t *kernel_run_as_json(const struct demo *demo, const struct demo_ker
                      run->serial_seconds, "identical", run->identical);
 }
 
-/* What was found of the GPUs before the job, and in it. */
+/* The results about GPUs, from before the job and from the job. */
 static json_t *gpus_as_json(const struct demo *demo)
 {
     return json_pack("{s:i, s:O?, s:s, s:o, s:s, s:o, s:o}", "used", demo->gpus, "machine",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft doctor`: prints a diagnosis of the whole machine, and how it stands beside what is
- * expected; makes none itself. */
+/* `weft doctor`: prints the diagnosis of the whole machine, and its comparison with an
+ * expectation. The diagnosis itself is made in src/machine. */
 #include <argp.h>
 #include <errno.h>
 #include <jansson.h>
@@ -32,7 +32,7 @@ enum {
 
 static const uint64_t limit_usual_ns = UINT64_C(120000000000);
 
-/* The lists say themselves what is wrong with them. */
+/* The parsers of host lists have already printed what is wrong. */
 static error_t take_doctor_hosts(bool good)
 {
     if (!good)
@@ -40,7 +40,7 @@ static error_t take_doctor_hosts(bool good)
     return 0;
 }
 
-/* How hosts are found and reached. */
+/* Parses the options that select and reach hosts. */
 static error_t parse_reach(int key, char *argument, struct argp_state *state,
                            struct doctor_options *a)
 {
@@ -174,7 +174,7 @@ static const char *status_of(const struct doctor_check *check)
 
 static const char *const weight_words[] = {"off", "degraded", "unknown", "note"};
 
-/* Findings of one reason are told once, with the first places. */
+/* Prints the findings of one reason once, with the first three places. */
 static void print_check(const struct diagnosis *d, const struct doctor_check *check, int first,
                         int all)
 {
@@ -256,7 +256,7 @@ static int print_expectation(const struct machine *machine)
     return text ? EXIT_GOOD : EXIT_FAULT;
 }
 
-/* The diagnosis, and the comparison where there is an expectation. */
+/* Prints the diagnosis, and the comparison if there is an expectation. */
 static int print_machine(const struct machine *machine, const struct diagnosis *d,
                          const struct profile *expected, const struct doctor_options *a)
 {
@@ -282,7 +282,7 @@ static int print_machine(const struct machine *machine, const struct diagnosis *
     return d->faults || differs ? EXIT_FAULT : EXIT_GOOD;
 }
 
-/* The second look, once the time since `began_ns` is over. */
+/* Reads the counters again once the interval since `began_ns` has passed. */
 static void look_again(struct machine *machine, const struct doctor_options *a, uint64_t began_ns)
 {
     uint64_t passed = clock_now_ns() - began_ns;
@@ -297,7 +297,7 @@ static void look_again(struct machine *machine, const struct doctor_options *a, 
     machine_free(later);
 }
 
-/* What needs time: measuring, and counters that may grow meanwhile. */
+/* Measures, and waits for counters to grow. */
 static void measure_machine(struct machine *machine, const struct doctor_options *a)
 {
     uint64_t began_ns = clock_now_ns();
@@ -309,7 +309,7 @@ static void measure_machine(struct machine *machine, const struct doctor_options
         look_again(machine, a, began_ns);
 }
 
-/* Examines this machine and prints what was asked for. */
+/* Examines this machine and prints the selected output. */
 static int examine_machine(const struct doctor_options *a, const struct profile *expected)
 {
     static struct diagnosis diagnosis;
@@ -331,7 +331,7 @@ static int examine_machine(const struct doctor_options *a, const struct profile 
 
 /* --- several ---------------------------------------------------------------------------------- */
 
-/* What this machine reports of itself; to be freed. NULL: said why not. */
+/* Returns the report of this machine, which the caller frees. NULL: it has printed why. */
 static char *make_report(const struct doctor_options *a)
 {
     static struct diagnosis diagnosis;
@@ -376,7 +376,8 @@ static int examine_hosts(const struct doctor_options *a, const struct profile *e
     return doctor_visit_hosts(a, &cluster) ? judge_cluster(&cluster, a, expected) : EXIT_FAULT;
 }
 
-/* One PE of each node examines it, PE 0 prints. Of PEs on one node PE 0 alone does anything. */
+/* One PE of each node examines it and PE 0 prints. When all PEs are on one node, only PE 0
+ * works. */
 static int examine_job(struct doctor_job *job, const struct doctor_options *a,
                        const struct profile *expected)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs `weft doctor --report` on each host by a remote shell and gathers the reports. Each host has
- * its time, so that one which does not answer keeps nobody; what a shell said last is why its host
- * was not reached. Judges nothing. */
+/* Runs `weft doctor --report` on each host through a remote shell and collects the reports. Each
+ * host has its own time limit, so that a host that does not answer does not delay the others.
+ * When a host is not reached, the last line of its shell is the reason. */
 #include "doctor.h"
 
 #include <errno.h>
@@ -20,16 +20,16 @@
 #include "tool/tool.h"
 
 enum {
-    AT_ONCE = 64,            /* remote shells */
-    REPORT_BYTES = 16 << 20, /* more is no report of ours */
-    WORDS_BYTES = 4096,      /* of what the shell says, the end */
+    AT_ONCE = 64,            /* remote shells that run at the same time */
+    REPORT_BYTES = 16 << 20, /* limit of the size of a report */
+    WORDS_BYTES = 4096,      /* bytes kept from the end of the shell's messages */
     OUT = 0,
     ERR = 1,
 };
 
 struct visit {
     struct node *node;
-    pid_t pid; /* also of its process group; 0: not started or over */
+    pid_t pid; /* remote shell, which leads its process group; 0: not started or ended */
     int fds[2];
     char *text[2];
     size_t used[2];
@@ -99,7 +99,7 @@ static void start_visit(struct visit *visit, const struct doctor_options *option
     free(text);
 }
 
-/* Of the report all is kept, of what the shell says the end. */
+/* Keeps the whole report, and the end of the shell's messages. */
 static void keep(struct visit *visit, int stream, const char *bytes, size_t n)
 {
     if (stream == ERR && visit->used[ERR] + n > WORDS_BYTES) {
@@ -131,7 +131,7 @@ static void read_stream(struct visit *visit, int stream)
     }
 }
 
-/* The last line that holds something, for people. */
+/* The last non-empty line of the shell's messages. */
 static const char *last_words(struct visit *visit)
 {
     char *text = visit->text[ERR];
@@ -174,7 +174,8 @@ static void end_visit(struct visit *visit, uint64_t limit_ns)
             close(visit->fds[i]);
         visit->fds[i] = -1;
     }
-    kill(-visit->pid, SIGKILL); /* nobody of it stays; who has ended keeps his status */
+    kill(-visit->pid,
+         SIGKILL); /* kills the whole group; a shell that has ended keeps its exit status */
     while (waitpid(visit->pid, &status, 0) < 0 && errno == EINTR)
         ;
     visit->pid = 0;
@@ -184,7 +185,8 @@ static void end_visit(struct visit *visit, uint64_t limit_ns)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-/* The shell has ended, whoever else may still hold its output; or its time is over. */
+/* True when the shell has ended, even if other processes still hold its output, or when its time
+ * is over. */
 static bool is_over(struct visit *visit)
 {
     siginfo_t info = {.si_pid = 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft doctor` started as the PEs of a job: one PE of each node examines it, and PE 0 gets their
- * reports. Knows of the job only how its PEs meet. */
+/* `weft doctor` started as the PEs of a job: one PE of each node examines it and PE 0 gets the
+ * reports. Uses only the bootstrap of the job. */
 #include "doctor.h"
 
 #include <stdio.h>
@@ -12,7 +12,8 @@
 static weft_status open_job(bool asked, struct boot **boot)
 {
     *boot = NULL;
-    /* RANK and its kin stand in the environment of whole containers: they alone start nothing. */
+    /* RANK and similar variables can be set for whole containers, so that they do not start a
+     * job by themselves. */
     return asked || boot_was_launched() ? boot_open(boot, NULL, 0) : WEFT_OK;
 }
 
@@ -45,7 +46,7 @@ void doctor_leave_job(struct doctor_job *job, bool clean)
     job->silent = false;
 }
 
-/* Every PE's text behind each other, each padded to *bytes. */
+/* Gathers the texts of all PEs, each padded to *bytes. */
 static weft_status gather_documents(struct boot *boot, const char *mine, char **all, size_t *bytes)
 {
     size_t own = strlen(mine) + 1, *lengths = calloc((size_t)boot->npes, sizeof *lengths);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a judgement as metrics in Prometheus' text format 0.0.4, as the textfile collector of
- * node_exporter reads it: base units, one block for each name, no two samples with the same labels.
- * What is not known has no sample. A file appears whole or not at all. */
+/* Writes the verdict as metrics in the Prometheus text format 0.0.4 for the textfile collector
+ * of node_exporter: base units, one block per name, no two samples with the same labels. An
+ * unknown value has no sample. The file is replaced atomically. */
 #include "doctor.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static const double bytes_per_mbyte = 1e6, bytes_per_mbit = 1e6 / 8, seconds_per
 
 struct metrics {
     FILE *to;
-    const char *name, *type, *help; /* of the block that is under way */
+    const char *name, *type, *help; /* of the current block */
     bool begun;
 };
 
@@ -32,7 +32,8 @@ static void begin_metric(struct metrics *m, const char *name, const char *type, 
     m->begun = false;
 }
 
-/* Backslash, quote and newline have escapes; what is no printable ASCII may be no UTF-8. */
+/* Escapes backslash and quote; replaces bytes that are not printable ASCII, since they may not
+ * be UTF-8. */
 static void put_label(FILE *to, const char *name, const char *value, bool first)
 {
     fprintf(to, "%s%s=\"", first ? "{" : ",", name);
@@ -158,7 +159,7 @@ static void put_gpus(struct metrics *m, const struct machine *machine)
             offsetof(struct machine_gpu, xids));
 }
 
-/* Of the devices that have the capability. */
+/* Only for devices with the AER capability. */
 static void put_pci(struct metrics *m, const struct machine *machine)
 {
     for (int block = 0; block < 2; block++) {
@@ -270,7 +271,7 @@ static void put_pairs(struct metrics *m, const struct machine *machine)
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* The collector reads files that end in .prom: this one does not, until it is whole. */
+/* The name of the temporary file, which must not end in .prom because the collector reads those. */
 static char *name_aside(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -304,7 +305,7 @@ static bool replace_file(const char *path, const char *text)
     return good;
 }
 
-/* Takes the text over. */
+/* Writes the text and frees it. */
 static bool put_out(const char *path, char *text)
 {
     bool good = text != NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report by which a node of a cluster tells what it found: JSON in one line, behind a line of
- * its own that tells it from whatever else a remote shell prints. Written and read here alone. */
+/* The report of a node of a cluster: JSON on one line, after a marker line that separates it
+ * from other output of the remote shell. Only this file writes and reads it. */
 #include "doctor.h"
 
 #include <stdio.h>
@@ -59,7 +59,7 @@ static bool take_faults(struct node *node, const json_t *faults)
     return node->faults != NULL;
 }
 
-/* The line behind the last mark. */
+/* The line after the last marker line. */
 static const char *find_report(const char *text)
 {
     const char *found = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft explain A B`: the way that is taken, and why no better one. Prints verdicts; makes none. */
+/* `weft explain A B`: prints the path in use and why no better one is. The verdict itself is
+ * made in src/machine. */
 #include <argp.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -87,7 +88,7 @@ static const struct argp_option explain_option_list[] = {
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-enum { LABEL = 13 }; /* columns before the text of a line */
+enum { LABEL = 13 }; /* column at which the text of a line starts */
 
 static void print_verdict(const struct verdict *v)
 {
@@ -127,8 +128,8 @@ static const char *kind_of(const struct route *route, char *text, size_t size)
     return text;
 }
 
-/* How a speed stands to what is expected; the bounds are those of the findings. Measured is direct
- * access: `route` is NULL where another way is taken. */
+/* Compares a measured speed with the expected one; the limits are those of the findings.
+ * Measurements use direct access: `route` is NULL when another route is used. */
 static void print_speed(const struct machine *machine, const char *what, int64_t mbps,
                         const struct route *route)
 {
@@ -175,7 +176,7 @@ static void print_measured_pair(const struct machine *machine, const struct verd
     char is[16];
     bool disk = v->a.kind == ENDPOINT_DISK || v->b.kind == ENDPOINT_DISK;
     if (!m) {
-        if (!v->n_ladder) /* which tells more */
+        if (!v->n_ladder) /* the ladder has more details */
             printf("  measured   not verified%s\n", disk ? "" : " (run --measure)");
         return;
     }
@@ -228,7 +229,7 @@ static bool is_first_of_reason(const struct findings *findings, int at)
     return true;
 }
 
-/* What is to be done, once for all findings that say the same. */
+/* Prints the remedy once for all findings that share it. */
 static void print_remedy(const struct finding *f)
 {
     const struct reason_text *r = &reason_table[f->reason];
@@ -247,7 +248,7 @@ static bool same_remedy(const struct finding *a, const struct finding *b)
     return strcmp(a->remedy, b->remedy) == 0 && a->gain_mbps == b->gain_mbps;
 }
 
-/* Findings of one cause are told together. */
+/* Prints all findings of one cause together. */
 static void print_finding(const struct findings *findings, int at)
 {
     const struct finding *f = &findings->list[at], *told = f;
@@ -298,7 +299,7 @@ static void print_other_routes(const struct verdict *v)
             show_gbps(total, gbps, sizeof gbps));
 }
 
-/* By what a job here would move the file, as weft_file_query() tells it. */
+/* Prints how a job on this machine would transfer the file, from weft_file_query(). */
 static void print_file(const weft_file_info *file)
 {
     columns_print(stdout, LABEL,
@@ -313,8 +314,8 @@ static void print_file(const weft_file_info *file)
                       *file->gpu_reason_code ? ": " : "", file->gpu_reason);
 }
 
-/* file: NULL where neither end is a file of this machine that can be opened, and why not, "" = it
- * is none. */
+/* file: NULL when neither end is a file of this machine that can be opened. why: the reason; "":
+ * no end is a file. */
 static void print_explanation(const struct machine *machine, const struct verdict *v,
                               const weft_file_info *file, const char *why)
 {
@@ -407,7 +408,7 @@ static json_t *verdict_json(const struct verdict *v, const weft_file_info *file,
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-/* A GPU and a NIC are tried by the ladder, other pairs by the probe. */
+/* Tries a GPU and a NIC by the ladder, and measures other pairs by the probe. */
 static weft_status measure_asked_pair(struct machine *machine, const struct probe *probe,
                                       const struct endpoint *x, const struct endpoint *y)
 {
@@ -430,15 +431,15 @@ static void measure_ends(const struct arguments *a, struct machine *machine, con
     bool climbs = (from.kind == ENDPOINT_GPU && to.kind == ENDPOINT_NIC) ||
                   (from.kind == ENDPOINT_NIC && to.kind == ENDPOINT_GPU);
     if (a->options.file)
-        machine_options_measure(&a->options, machine, 0); /* says why not */
+        machine_options_measure(&a->options, machine, 0); /* prints why not */
     else if ((!climbs && probe_open(machine, &probe)) ||
              measure_asked_pair(machine, probe, &from, &to))
         fprintf(stderr, "weft explain: --measure: %s\n", weft_last_error());
     probe_close(probe);
 }
 
-/* On this machine links and relative names of files are followed, also of one that is not there
- * yet; on another they cannot be. */
+/* Resolves links and relative names on this machine, also of a file that does not exist yet. Not
+ * for a recorded machine. */
 static const char *whole_path(const struct arguments *a, const char *name, char *real)
 {
     char folder[PATH_MAX];
@@ -452,8 +453,8 @@ static const char *whole_path(const struct arguments *a, const char *name, char 
     return real;
 }
 
-/* The end that is a file of this machine. NULL: neither is, or it is not opened, which is no matter
- * of ways: `why`. */
+/* Queries the end that is a file of this machine. NULL: neither is, or the file cannot be
+ * opened, with the reason in `why`. */
 static const weft_file_info *find_file(const struct arguments *a, const char *x, const char *y,
                                        weft_file_info *info, char *why, size_t why_bytes)
 {
@@ -473,7 +474,7 @@ static const weft_file_info *find_file(const struct arguments *a, const char *x,
     return NULL;
 }
 
-/* Exit status of one pair; with a list, appends to it instead of printing. */
+/* Explains one pair and returns the exit status. With a list, appends to it instead of printing. */
 static int explain_one(const struct arguments *a, struct machine *machine, const char *x,
                        const char *y, json_t *list)
 {
@@ -508,7 +509,7 @@ static int explain_job(const struct arguments *a, struct machine *machine)
     json_t *result = a->options.json ? json_pack("{s:i}", "job", a->job) : NULL;
     json_t *list = result ? json_array() : NULL;
     int worst = has_pes ? explain_job_pes(a->job, result) : EXIT_GOOD;
-    /* Of a job of Weft enough is known without a GPU; of another program's nothing is. */
+    /* A Weft job can be explained without a GPU; another program's job cannot. */
     if (job_find_gpus(a->job, &job) && !has_pes) {
         fprintf(stderr, "weft explain: %s\n", weft_last_error());
         json_decref(list);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HANG = 4 }; /* columns before what goes on */
+enum { HANG = 4 }; /* indentation of continuation lines */
 
 static int refuse_value(const char *what, const char *value, const char *remedy)
 {
@@ -39,7 +39,7 @@ static void print_ways(const struct tool_coll_answer *a)
         "simple, stores into the destinations, with flags and a fence",
         "staged, stores into a team buffer, where peers cannot store into the destination",
         "copy engines, between two barriers of the members in one block"};
-    enum { TEXT = 39 }; /* columns before the words of a way */
+    enum { TEXT = 39 }; /* column at which the description starts */
     for (int i = 0; i < TOOL_COLL_WAYS; i++) {
         char us[24] = "not possible";
         if (a->ways[i].us >= 0)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft explain --job PID PE PE`: by which path each of two PEs of a running job reaches the
- * other's memory, and why by no other. Prints what the PEs have noted themselves; judges
- * nothing. */
+/* `weft explain --job PID PE PE`: prints the path by which each of two PEs of a running job
+ * reaches the other's memory, and why no other is used. It prints what the PEs have recorded. */
 #include "explain_pes.h"
 
 #include <errno.h>
@@ -47,7 +46,7 @@ bool explain_pe_number(const char *text, int *pe)
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-enum { LABEL = 12 }; /* columns before the text of a line */
+enum { LABEL = 12 }; /* column at which the text of a line starts */
 
 static void print_line(const char *label, const char *text)
 {
@@ -123,7 +122,8 @@ static bool is_off(const struct choices *one)
     return false;
 }
 
-/* Both ways, or the one whose PE is on this machine. How many were read; `why`: what was not. */
+/* Reads the record of both PEs, or of the one on this machine. Returns how many were read;
+ * `why`: which was not, and the reason. */
 static int read_ways(int pid, const int pes[2], struct choices *ways, char *why, int why_bytes)
 {
     int wanted = pes[0] == pes[1] ? 1 : 2, read = 0;

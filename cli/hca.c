@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft hca`: the software adapters of this user's running processes. Each listens at an abstract
- * socket whose name has the user and the LID; asked there, it describes itself as a JSON object,
- * which is shown as tables or passed on. Such a name any user may hold: who answers is looked at
- * (SO_PEERCRED), the time is bounded, and what is said is made fit for a terminal (finding A23).
- * Nothing but the name, the question and the keys of the answer is known of them here. */
+/* `weft hca`: shows the software adapters of this user's running processes. Each listens at an
+ * abstract socket whose name has the user and the LID, and answers with a JSON object, which
+ * this command prints as tables or unchanged. Any user can bind such a name, so the command
+ * checks the peer's credentials (SO_PEERCRED), limits the time, and makes the answer safe for a
+ * terminal (finding A23). Only the name, the request and the keys of the answer are known here. */
 #include "commands.h"
 
 #include "tool/tool.h"
@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 enum {
-    ANSWER_MS = 2000,   /* of one adapter, all in all */
-    ALL_MS = 10 * 1000, /* of all of them */
+    ANSWER_MS = 2000,   /* time for one adapter */
+    ALL_MS = 10 * 1000, /* time for all adapters */
     ANSWER_MOST = 64 << 20,
     LINES_SHOWN = 8,
     SOCKETS_MOST = 4095,
@@ -43,7 +43,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The LIDs at which this user's adapters listen, each once; how many. */
+/* Finds the LIDs at which this user's adapters listen, without duplicates. Returns how many. */
 static int find_lids(unsigned *lids, int most)
 {
     char name[64], *line = NULL;
@@ -74,7 +74,7 @@ static int connect_to(unsigned lid)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "weft-hca-%u-%u", getuid(), lid);
     socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-    /* Nobody who listens has to accept: a full queue of theirs refuses at once. */
+    /* A listener need not accept: with a full queue connect() fails at once. */
     if (fd >= 0 && connect(fd, (struct sockaddr *)&a, bytes)) {
         close(fd);
         fd = -1;
@@ -82,8 +82,8 @@ static int connect_to(unsigned lid)
     return fd;
 }
 
-/* Any user may bind these names. The process at the other end is this user's or root's; else *uid
- * is whose it is. */
+/* Any user can bind these names. True when the peer process belongs to this user or to root;
+ * else *uid is its owner. */
 static bool is_trusted(int fd, unsigned *uid)
 {
     struct ucred peer;
@@ -101,8 +101,8 @@ static int64_t milliseconds(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* What the adapter says until `end`; NULL: it does not answer, or not all of it. The caller frees
- * it. */
+/* Reads the answer of the adapter until `end`; NULL: no answer, or not a complete one. The
+ * caller frees it. */
 static char *read_answer(int fd, int64_t end)
 {
     enum { PIECE = 64 << 10 };
@@ -127,7 +127,8 @@ static char *read_answer(int fd, int64_t end)
     return text;
 }
 
-/* NULL: it has ended, does not answer, or is another user's, which is said. */
+/* Asks one adapter. NULL: it has ended, does not answer, or belongs to another user, which is
+ * reported. */
 static char *ask(unsigned lid, int64_t end)
 {
     int64_t own_end = milliseconds() + ANSWER_MS;
@@ -146,8 +147,7 @@ static char *ask(unsigned lid, int64_t end)
     return text;
 }
 
-/* Texts in it become fit for a terminal: names of programs and lines of logs are what others
- * wrote. */
+/* Makes texts safe for a terminal: program names and log lines come from other processes. */
 static void make_printable(json_t *value)
 {
     const char *key;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What libpng found in the file, before any memory is asked for it. */
+/* Checks the size that libpng read from the header, before memory is allocated. */
 static weft_status check_size(const char *path, const png_image *png)
 {
     if (png->width > IMAGE_LONGEST_SIDE || png->height > IMAGE_LONGEST_SIDE)
@@ -45,7 +45,7 @@ static weft_status read_samples(const char *path, png_image *png, struct image *
                      png->message);
 }
 
-/* The first byte of a file that cannot be read, a folder say, tells why. */
+/* Reads the first byte, to get the error of a file that cannot be read, such as a folder. */
 static weft_status begin_png(const char *path, FILE *file, png_image *png)
 {
     int byte = getc(file);

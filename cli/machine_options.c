@@ -17,7 +17,7 @@
 
 enum { KEY_FAULT_BELOW = 512 };
 
-/* 1 to 100; 0: it is none. */
+/* Returns 1 to 100; 0: not a percentage. */
 static int percentage(const char *text)
 {
     char *end;
@@ -71,7 +71,7 @@ static const struct argp_option options_list[] = {
 
 const struct argp machine_options_argp = {.options = options_list, .parser = parse_machine};
 
-/* The option comes before the variable, and that before what a file says. */
+/* The option has precedence over the variable, and that over the machine file. */
 static bool set_threshold(const struct machine_options *options, struct machine *machine)
 {
     const char *variable = getenv(config_vars[CONFIG_FAULT_PERCENT].name);
@@ -117,8 +117,8 @@ static void progress(const char *pair)
         fprintf(stderr, "\rmeasuring %s      ", pair);
 }
 
-/* Each GPU with the NIC that it is given and that was not tried yet. Returns whether a ladder was
- * climbed. */
+/* Runs the ladder for each GPU with its assigned NIC, unless tried before. Returns whether a
+ * ladder ran. */
 static bool climb_given(struct machine *machine)
 {
     struct assignment assignment;
@@ -139,8 +139,8 @@ static bool climb_given(struct machine *machine)
     return climbed;
 }
 
-/* Where a NIC cannot reach a GPU's memory another one may be given to it, which is then tried
- * too. */
+/* When a NIC cannot reach the memory of its GPU, the GPU may get another NIC, which is then
+ * tried too. */
 static void climb_ladders(struct machine *machine)
 {
     enum { ROUNDS = 3 };
@@ -188,7 +188,7 @@ void machine_options_try(struct machine *machine)
         measure_all(machine, probe, 1);
 }
 
-/* Reals are printed with few digits, so that the text is the same everywhere. */
+/* Rounds reals to few digits, so that the text is the same on every machine. */
 static json_t *json_milli(int64_t milli, int64_t step)
 {
     return milli > 0 ? json_real((double)((milli + step / 2) / step * step) / 1000) : json_null();

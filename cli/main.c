@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft`: finds the subcommand and hands over. */
+/* `weft`: calls the subcommand. */
 #include "commands.h"
 
 #include <argp.h>
@@ -43,8 +43,8 @@ static void usage(FILE *to)
                 "`weft COMMAND --help` lists the options of a command.\n");
 }
 
-/* At the end of the process, from wherever it exits: what was printed and did not reach its file,
- * on a full disk for instance, is a failure of the command. */
+/* At exit: output that could not be written, on a full disk for instance, is a failure of the
+ * command. */
 static void flush_stdout(void)
 {
     bool lost = ferror(stdout) != 0;
