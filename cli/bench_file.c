@@ -411,7 +411,7 @@ static size_t most_memory(const struct file_options *options)
     return window * largest_of(options->threads, options->n_threads);
 }
 
-/* Collective. */
+/* Runs all points; all PEs of the job call it. */
 static int run_all_points(const struct file_options *options, struct file_point *point)
 {
     uint64_t bytes = options->bytes;
@@ -467,7 +467,7 @@ static int run_file_job(const struct file_options *options)
     int pes = weft_n_pes(point.job);
     if (pes == options->pes) {
         int code = run_file(options, &point);
-        /* One PE failed: the others would wait in the collective finalize. */
+        /* One PE failed: weft_finalize() is collective and the others do not reach it. */
         return code == EXIT_FAULT && pes > 1 ? code
                : weft_finalize(point.job)    ? file_give_up()
                                              : code;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One host of `weft run --hosts` (run_hosts.h): starts its PEs, passes their frames on to the
- * launcher and its answers back, and tells it who has ended. It judges nothing; but when the
- * launcher is gone it ends its PEs. Descriptors are passed among the PEs of this host here, since
- * they cannot leave it. */
+/* The agent of one host of `weft run --hosts` (run_hosts.h): starts its PEs, forwards their
+ * frames to the launcher and the answers back, and reports which PEs ended. The launcher decides
+ * what follows; but when the connection to it is lost, the agent ends its PEs. The agent passes
+ * descriptors between PEs of this host itself, since they cannot cross hosts. */
 #include "run_hosts.h"
 
 #include "commands.h"
@@ -49,7 +49,7 @@ static void send_to_launcher(struct run *run, enum run_host_frame type, int numb
     if (agent->up_lost)
         return;
     weft_status status = wire_post(&agent->up, type, number, payload, bytes, -1);
-    if (status && status != WEFT_ERR_PEER_DEAD) /* else its end will be read */
+    if (status && status != WEFT_ERR_PEER_DEAD) /* the loop will read its end */
         lose_launcher(run, weft_last_error());
     else
         watch_launcher(run);
@@ -101,8 +101,8 @@ static void send_down(struct run *run, int pe, uint32_t type, int number, const 
     run_rewatch(run, wire->fd, wire->unsent ? EPOLLIN | EPOLLOUT : EPOLLIN, RUN_EVENT_SOCKET, pe);
 }
 
-/* To the PEs of this host that the frame lists. A job whose PEs are all on one node lists none: it
- * means all of them, as it does to the launcher (hub.c). */
+/* Passes a descriptor to the PEs of this host that the frame lists. A job with all PEs on one
+ * node lists none, which means all PEs (hub.c). */
 static void pass_descriptor(struct run *run, int from, const struct wire_frame *frame)
 {
     if (frame->fd < 0) {
@@ -187,7 +187,7 @@ static void start_pes(struct run *run)
     if (!result && !run_start_pes(run, path))
         result = run->result > 0 ? run->result : EXIT_FAULT;
     free(path);
-    run->result = -1; /* the launcher's to say */
+    run->result = -1; /* the launcher decides the result */
     int32_t *pids = calloc((size_t)run->options.npes, sizeof *pids);
     for (int pe = 0; pids && pe < run->started; pe++)
         pids[pe] = run->pes[pe].pid;
@@ -251,7 +251,7 @@ void run_agent_hear(struct run *run, uint32_t events)
     if (agent->up_lost)
         return;
     if (events & EPOLLOUT) {
-        wire_flush(&agent->up); /* a failure shows in what is read */
+        wire_flush(&agent->up); /* the next read reports a failure */
         watch_launcher(run);
     }
     weft_status status = wire_read(&agent->up);
@@ -269,8 +269,7 @@ void run_agent_hear(struct run *run, uint32_t events)
 
 /* ------------------------------------------------------------------------------------ the agent */
 
-/* ssh tells from where the launcher has come: that address is reachable from here, whatever others
- * it may have. */
+/* Adds the launcher's address from SSH_CONNECTION, which is reachable from this host. */
 static void add_address_of_ssh(struct run_agent *agent)
 {
     const char *from = getenv("SSH_CONNECTION");
@@ -293,7 +292,7 @@ static void add_address_of_ssh(struct run_agent *agent)
     freeaddrinfo(found);
 }
 
-/* The launcher keeps our standard input open until we are there. */
+/* The launcher keeps the agent's standard input open until the agent is connected. */
 static weft_status launcher_is_there(void *argument)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLRDHUP};
@@ -319,7 +318,7 @@ static bool connect_to_launcher(struct run *run)
         run_say("%s", weft_last_error());
         return false;
     }
-    explicit_bzero(agent->secret, strlen(agent->secret)); /* PEs are forked from here */
+    explicit_bzero(agent->secret, strlen(agent->secret)); /* PEs are forked from this process */
     return run_watch(run, agent->up.fd, EPOLLIN, RUN_EVENT_LAUNCHER, 0) == 0;
 }
 
@@ -337,7 +336,7 @@ int run_agent_main(struct run *run)
     int result = EXIT_FAULT;
     if (!go_there(agent) || !run_prepare(run))
         goto out;
-    run->relay_stdin = false; /* PE 0 reads what follows the setup */
+    run->relay_stdin = false; /* PE 0 reads the rest of the agent's standard input */
     if (!connect_to_launcher(run))
         goto out;
     result = run_loop(run);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a job of `weft run` ends: which PE, user or time limit is why, what is said of it and which
- * exit status follows, who is told, and when what is left is sent SIGTERM, then SIGKILL, and
- * reaped. Waits for nothing: run.c calls it when a PE may have ended, and as time passes. */
+/* How a job of `weft run` ends: which PE, user or time limit is the cause, the message and the
+ * exit status, which PEs are told, and when the remaining processes get SIGTERM, then SIGKILL,
+ * and are reaped. Does not wait: run.c calls it when a PE may have ended, and as time passes. */
 #include "run.h"
 
 #include "commands.h"
@@ -21,16 +21,16 @@ enum {
     EXIT_BY_SIGNAL = 128,
 };
 
-/* PEs that have heard that the job ends get this long to say why and end by themselves; those that
- * have not joined the job, and may never do so, a part of it. */
+/* Time for PEs that know the job ends, to print the reason and exit; and the shorter time for
+ * PEs that have not joined the job. */
 static const uint64_t told_ns = 2 * RUN_SECOND_NS, deaf_ns = RUN_SECOND_NS / 4;
 
-/* How long a failure may wait for the end of a PE that is dying, and how long a PE whose connection
- * is closed has to end. */
+/* How long a failure waits for the end of a dying PE; and how long a PE whose connection is
+ * closed has to end. */
 static const uint64_t postponed_ns = 5 * RUN_SECOND_NS, cut_off_ns = RUN_SECOND_NS / 5;
 
-/* The same over several hosts, from where news take their time and whose processes cannot be looked
- * at. Agents tell when a PE beside the one that fails is dying: then it is as above. */
+/* The same over several hosts, where messages take time and processes cannot be inspected. An
+ * agent reports when another PE of its host is dying; then the times above apply. */
 static const uint64_t hosts_postponed_ns = RUN_SECOND_NS * 3 / 10, hosts_cut_off_ns = RUN_SECOND_NS;
 
 static int exit_status_of(int wait_status)
@@ -39,14 +39,14 @@ static int exit_status_of(int wait_status)
                                     : WEXITSTATUS(wait_status);
 }
 
-/* Exit status of weft run when this PE is why: never 0. */
+/* Exit status of weft run when this PE is the cause: never 0. */
 static int failure_status(const struct run_pe *pe)
 {
     int status = exit_status_of(pe->wait_status);
     return status ? status : 1;
 }
 
-/* To the whole process group: what a PE has started belongs to it. */
+/* Signals the whole process group, which includes the PE's child processes. */
 static void signal_pe(struct run *run, int pe, int number)
 {
     if (run->hosts)
@@ -64,7 +64,7 @@ void run_signal_all(struct run *run, int number)
 static void terminate(struct run *run, int pe)
 {
     signal_pe(run, pe, SIGTERM);
-    signal_pe(run, pe, SIGCONT); /* a stopped process acts on nothing but this */
+    signal_pe(run, pe, SIGCONT); /* a stopped process handles no other signal */
 }
 
 void run_begin_end(struct run *run, int pe, weft_status status, int result, const char *sentence)
@@ -82,8 +82,8 @@ void run_begin_end(struct run *run, int pe, weft_status status, int result, cons
             run_tell_end(run, other);
 }
 
-/* A PE other than `pe` that is just dying, or was killed and is not judged yet: what `pe` has come
- * to may follow from that. */
+/* Whether a PE other than `pe` is dying, or was killed and is not judged yet: it may be the
+ * cause of the failure of `pe`. */
 bool run_another_is_dying(const struct run *run, int pe)
 {
     for (int other = 0; other < run->started; other++) {
@@ -102,13 +102,13 @@ static bool was_signalled(const struct run *run, int pe)
     return pe >= 0 && run->pes[pe].exited && WIFSIGNALED(run->pes[pe].wait_status);
 }
 
-/* The others learn of a death earlier than we do: its locks and connections are gone before it is a
- * zombie, and long before that when it writes a core dump. Who fails because of it must not be
- * taken for the cause; so the reason waits for a while. */
+/* Postpones the end of the job while another PE is dying. PEs see a death earlier than the
+ * launcher: locks and connections are gone before the process is a zombie, and long before that
+ * when it writes a core dump. A PE that fails because of it must not be reported as the cause. */
 static bool postpone(struct run *run, int pe, weft_status status, int result, const char *sentence)
 {
     if (run->postponed.until_ns)
-        return true; /* the first one counts */
+        return true; /* the first reason counts */
     if (pe < 0 || (!run->hosts && !run_another_is_dying(run, pe)))
         return false;
     run->postponed.until_ns =
@@ -127,7 +127,7 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
     if (!was_signalled(run, pe) && postpone(run, pe, status, result, sentence))
         return;
     run->postponed.until_ns = 0;
-    if (result != 0) /* 0: a PE has ended the job on purpose, and well */
+    if (result != 0) /* 0: a PE has ended the job on purpose and successfully */
         run_say("%s%s", sentence, run->alive > 0 ? "; ending the job" : "");
     run_begin_end(run, pe, status, result, sentence);
 }
@@ -147,8 +147,8 @@ void run_settle(struct run *run, bool now)
         run->result = failure_status(&run->pes[run->postponed.pe]);
 }
 
-/* A PE in the job whose connection is closed and that does not end: it has begun another program,
- * or closed what is not its own. A moment is left to those that end. */
+/* Finds PEs whose connection is closed while they run: they called exec or closed descriptors.
+ * PEs that are about to exit get a short time. */
 static void look_for_cut_off(struct run *run, uint64_t now)
 {
     run->some_cut_off = false;
@@ -227,9 +227,9 @@ static void judge_failure(struct run *run, int number)
     char text[256];
     describe_exit(run, number, text, sizeof text);
     if (WIFSIGNALED(pe->wait_status) && WTERMSIG(pe->wait_status) == run->asked_to_end) {
-        run_begin_end(run, number, WEFT_ERR_PEER_DEAD, result, text); /* the user knows why */
+        run_begin_end(run, number, WEFT_ERR_PEER_DEAD, result, text); /* the user asked for it */
     } else if (pe->jobs && !pe->joined && !others_are_ahead(run, number)) {
-        /* after weft_finalize() nobody waits for it, unless others have begun a next job */
+        /* after weft_finalize() no PE waits for it, unless others have joined a next job */
         run_say("%s", text);
         if (run->result < 0)
             run->result = result;
@@ -273,8 +273,8 @@ static void unwatch_process(struct run *run, int number)
     pe->pidfd = -1;
 }
 
-/* A PE that ends well, but goes on as a child in a session of its own (setsid, daemon), has not
- * ended. When it was itself in the job, what it leaves are its helpers. */
+/* A PE that exits with status 0 but continues as a child in its own session (setsid, daemon) has
+ * not ended. If it had joined the job itself, its children are helpers. */
 static bool follow_detached(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
@@ -293,8 +293,8 @@ static bool follow_detached(struct run *run, int number)
     return run_watch(run, pidfd, EPOLLIN, RUN_EVENT_EXIT, number) == 0;
 }
 
-/* Looks, without reaping: as long as the zombie is there its pid, and so the number of its process
- * group, is not given to another. */
+/* Checks without reaping: while the zombie exists, its pid and process group number are not
+ * reused. */
 static bool look_for_exit(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
@@ -310,7 +310,7 @@ static bool look_for_exit(struct run *run, int number)
                           : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
     run->alive--;
     unwatch_process(run, number);
-    run_serve(run, number); /* its last words may still be in the socket */
+    run_serve(run, number); /* its last frames may still be in the socket */
     return true;
 }
 
@@ -320,7 +320,7 @@ void run_look_for_exits(struct run *run)
         if (!look_for_exit(run, pe))
             continue;
         if (run->agent)
-            run_agent_exited(run, pe); /* the launcher judges */
+            run_agent_exited(run, pe); /* the launcher judges it */
         else
             run->pes[pe].to_judge = true;
     }
@@ -328,8 +328,8 @@ void run_look_for_exits(struct run *run)
         run_judge_exits(run);
 }
 
-/* One death often brings others with it: those that have ended by now are judged together, and who
- * was killed by a signal before who exited because of it. */
+/* One death often causes others: all PEs that have ended by now are judged together, PEs killed
+ * by a signal before PEs that exited because of it. */
 void run_judge_exits(struct run *run)
 {
     for (int signalled = 1; signalled >= 0; signalled--) {
@@ -389,7 +389,7 @@ void run_end_by_time(struct run *run, uint64_t now)
 void run_clean_up(struct run *run)
 {
     uint64_t until = clock_now_ns() + run->options.grace_ns;
-    const int ours = run->hosts ? 0 : run->started; /* on other hosts their agents do it */
+    const int ours = run->hosts ? 0 : run->started; /* agents do it on their hosts */
     for (int pe = 0; pe < ours; pe++) {
         kill(-run->pes[pe].group, SIGTERM);
         kill(-run->pes[pe].group, SIGCONT);

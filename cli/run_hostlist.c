@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of hosts of `weft run`: --hosts a:2,b[1-3]:2, or a file with a host in each line; and
- * how the PEs are dealt out to them. */
+/* The host list of `weft run`: --hosts a:2,b[1-3]:2, or a file with one host per line; and the
+ * distribution of the PEs over the hosts. */
 #include "run_hosts.h"
 
 #include <ctype.h>
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "host", "user@host", "host:4", "[fe80::1%eth0]:4"; a bare IPv6 address has colons of its own. */
+/* Parses "host", "user@host", "host:4" or "[fe80::1%eth0]:4". A bare IPv6 address has colons
+ * that do not separate a number. */
 static bool take_host(struct run_options *options, const char *text, size_t length)
 {
     struct run_slots *slots =
@@ -35,7 +36,7 @@ static bool take_host(struct run_options *options, const char *text, size_t leng
         memmove(name, name + 1, strlen(name));
         name[strlen(name) - 1] = '\0';
     }
-    /* A name that begins with a dash would be an option of the remote shell. */
+    /* The remote shell would take a name that begins with a dash as an option. */
     if (!name[0] || name[0] == '-' || strpbrk(name, " \t;|&$`'\"<>(){}\\*?!")) {
         run_say("\"%s\" is not the name of a host", name);
         free(name);
@@ -45,7 +46,7 @@ static bool take_host(struct run_options *options, const char *text, size_t leng
     return true;
 }
 
-/* Up to the next comma that is in no brackets. */
+/* Length up to the next comma outside brackets. */
 static size_t entry_length(const char *text)
 {
     size_t length = 0;
@@ -56,8 +57,8 @@ static size_t entry_length(const char *text)
 
 static bool take_entry(struct run_options *options, const char *text, size_t length);
 
-/* What stands around the brackets, and each number in them: "n[01-03,7]:2". `ranges` begins behind
- * the opening one. */
+/* Expands "n[01-03,7]:2": one entry for each number in the brackets. `ranges` points after the
+ * opening bracket. */
 static bool take_ranges(struct run_options *options, const char *text, size_t length,
                         const char *ranges)
 {
@@ -89,7 +90,8 @@ static bool take_ranges(struct run_options *options, const char *text, size_t le
     return false;
 }
 
-/* An address begins with its bracket, a list of numbers stands behind a name. */
+/* Parses an entry. A bracket at the start belongs to an address, one after a name to a list of
+ * numbers. */
 static bool take_entry(struct run_options *options, const char *text, size_t length)
 {
     enum { MOST_HOSTS = 65536 };
@@ -114,7 +116,7 @@ bool run_parse_hosts(struct run_options *options, const char *text)
     return true;
 }
 
-/* "host", "host:4" or, as other launchers have it, "host slots=4"; # begins a comment. */
+/* Parses a line: "host", "host:4" or, as in other launchers, "host slots=4"; # starts a comment. */
 static bool take_line(struct run_options *options, char *line)
 {
     char name[512];
@@ -156,8 +158,8 @@ bool run_parse_hostfile(struct run_options *options, const char *path)
     return good;
 }
 
-/* Without -n a host has as many PEs as it says, one if it says nothing. With -n the hosts are
- * filled in their order; those that say nothing share what is left. */
+/* Distributes the PEs. Without -n each host gets its number of PEs, or one. With -n the hosts
+ * are filled in order; hosts without a number share the rest. */
 bool run_deal_pes(struct run_options *options)
 {
     int said = 0, silent = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's side of `weft run --hosts` (run_hosts.h): starts the agents, and stands between
- * them and the rest of `weft run`, which knows of a PE on another host only that it is reached
- * through run_hosts_signal() and run_hosts_relay(). Knows nothing of how a job ends. */
+/* The launcher's side of `weft run --hosts` (run_hosts.h): starts the agents and connects them
+ * to the rest of `weft run`, which reaches a PE on another host through run_hosts_signal() and
+ * run_hosts_relay(). How a job ends is decided elsewhere. */
 #include "run_hosts.h"
 #include "run_reach.h"
 
@@ -28,8 +28,8 @@ const char *run_host_of(const struct run *run, int pe)
     return run->agent ? run->agent->host : NULL;
 }
 
-/* "host b (10.0.0.2)", when its agent has come from there. Names are looked up by the remote shell
- * alone: where the network fails that would take its time. */
+/* Name for messages, such as "host b (10.0.0.2)" once its agent has connected. Only the remote
+ * shell resolves names, which can take long when the network fails. */
 static const char *describe_host(const struct run_host *host)
 {
     static char text[320];
@@ -40,7 +40,8 @@ static const char *describe_host(const struct run_host *host)
 
 /* ----------------------------------------------------------------------------- where we listen */
 
-/* At a port that the kernel chooses, or WEFT_BOOT_PORT where a firewall leaves just one open. */
+/* Listens at a port that the kernel chooses, or at WEFT_BOOT_PORT when a firewall allows only
+ * one port. */
 static int listen_for_agents(int *port)
 {
     *port = (int)config_int(CONFIG_BOOT_PORT);
@@ -65,7 +66,7 @@ static bool random_hex(char *text, size_t bytes)
 
 /* ------------------------------------------------------------------------------ remote shells */
 
-/* The words of the command that starts the agent. *words and the text in *text are the caller's. */
+/* Makes the arguments of the command that starts the agent. The caller frees *words and *text. */
 static bool make_command(const struct run *run, struct run_host *host, char ***words, char **text)
 {
     static const char *const arguments[] = {"run", "--agent", NULL};
@@ -84,7 +85,8 @@ static bool make_command(const struct run *run, struct run_host *host, char ***w
 
 static void exec_agent_shell(struct run *run, int index, char **words, const int *ends)
 {
-    /* Ctrl-C goes to us alone: we pass it on to the PEs, and the connection must outlive them. */
+    /* Ctrl-C reaches only the launcher, which passes it on to the PEs over a connection that
+     * must stay open. */
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     run->guard_groups[run->options.npes + index] = getpid();
@@ -108,7 +110,8 @@ static bool open_shell_pipe(const struct run_host *host, int ends[2])
     return false;
 }
 
-/* Standard input of the remote shell, and with --prefix its output, which come by pipes. */
+/* Opens the pipes of the remote shell: standard input, and with --prefix standard output and
+ * error. */
 static bool open_ends(struct run *run, int index, int *theirs)
 {
     struct run_host *host = &run->hosts[index];
@@ -131,7 +134,8 @@ static bool open_ends(struct run *run, int index, int *theirs)
     return true;
 }
 
-/* All at once, so that nobody waits for a shell that does not read. */
+/* Writes the setup in one call, so that the launcher does not wait for a shell that does not
+ * read. */
 static bool give_setup(struct run_host *host, const char *text, size_t bytes)
 {
     const size_t usual = 65536;
@@ -187,8 +191,8 @@ static void describe_status(int status, char *text, size_t size)
         snprintf(text, size, "ended with status %d", WEXITSTATUS(status));
 }
 
-/* While we wait for the agents: one whose shell has ended will not come, and the user may want to
- * go. */
+/* Called while waiting for the agents: fails when a remote shell has ended or the user asks the
+ * job to end. */
 static weft_status agents_may_come(void *argument)
 {
     struct run *run = argument;
@@ -205,7 +209,8 @@ static weft_status agents_may_come(void *argument)
                          "%s: `%.300s` %s before weft started there; see its output above",
                          describe_host(host), host->rsh, how);
     }
-    for (int i = 0; run->options.prefix && i < run->host_count; i++) /* what agents say */
+    for (int i = 0; run->options.prefix && i < run->host_count;
+         i++) /* reads messages of the agents */
         for (int stream = 0; stream < 2; stream++)
             run_read_source(run, run->options.npes + i, stream);
     if (poll(&watched, 1, 0) == 1)
@@ -213,8 +218,8 @@ static weft_status agents_may_come(void *argument)
     return WEFT_OK;
 }
 
-/* Time is over; but agents that found no way to us are just about to say so, and what they
- * tried. */
+/* Called after the time limit: agents that could not connect are about to print which addresses
+ * they tried. */
 static void hear_last_words(struct run *run)
 {
     enum { STEPS = 30, STEP_US = 50000 };
@@ -285,7 +290,7 @@ static bool await_agents(struct run *run, const char *secret, const char *job, i
     return status == WEFT_OK;
 }
 
-/* Standard input of its shell is of use to PE 0 alone, from here on. */
+/* From here on only the host of PE 0 needs the standard input of its shell. */
 static void note_address(struct run_host *host, int fd)
 {
     handshake_describe_peer(fd, host->address, sizeof host->address);
@@ -341,7 +346,7 @@ static void send_to_agent(struct run *run, int host, enum run_host_frame type, i
     if (wire->fd < 0)
         return;
     weft_status status = wire_post(wire, type, number, payload, bytes, -1);
-    if (status && status != WEFT_ERR_PEER_DEAD) /* else its end will be read */
+    if (status && status != WEFT_ERR_PEER_DEAD) /* the loop will read its end */
         lose_host(run, host, weft_last_error());
     else
         watch_host(run, host);
@@ -368,8 +373,8 @@ void run_hosts_relay(void *owner, int pe, enum frame_type type, int number, cons
     struct run *run = owner;
     if (!run->hosts)
         return;
-    /* The answer of an exchange goes to the PEs of a host together: were one to have it earlier,
-     * what it sends to the others there next might overtake theirs. */
+    /* The PEs of a host get the answer of an exchange together: if one got it earlier, its next
+     * messages to the others could overtake their answers. */
     bool together = type == FRAME_ALL;
     if (together ? pe != run->hosts[host_of(run, pe)].first : run->pes[pe].exited)
         return;
@@ -408,7 +413,8 @@ static void exit_pe(struct run *run, int pe, int wait_status)
     run->alive--;
 }
 
-/* Its PEs are gone for us. Whatever is left there ends by itself, since it has lost us, too. */
+/* Gives up a host and its PEs. Processes left there end themselves, since they have lost the
+ * launcher too. */
 static void lose_host(struct run *run, int index, const char *why)
 {
     struct run_host *host = &run->hosts[index];
@@ -447,7 +453,7 @@ static void take_pids(struct run *run, const struct run_host *host, const struct
     }
 }
 
-/* What a PE has said to the hub. */
+/* Handles a frame of a PE for the hub. */
 static void take_relay(struct run *run, const struct run_host *host, struct wire_frame *frame)
 {
     struct host_relay relay;
@@ -518,7 +524,7 @@ void run_hosts_serve(struct run *run, int index, uint32_t events)
     if (wire->fd < 0)
         return;
     if (events & EPOLLOUT) {
-        wire_flush(wire); /* a failure shows in what is read */
+        wire_flush(wire); /* the next read reports a failure */
         watch_host(run, index);
     }
     weft_status status = wire_read(wire);
@@ -541,7 +547,7 @@ void run_hosts_serve(struct run *run, int index, uint32_t events)
     wire_close(wire);
 }
 
-/* The agent's last words may still be in the socket. */
+/* The last frames of the agent may still be in the socket. */
 void run_hosts_exited(struct run *run, int index)
 {
     struct run_host *host = &run->hosts[index];
@@ -591,7 +597,7 @@ static void end_shell(struct run *run, int index)
     run->guard_groups[run->options.npes + index] = 0;
 }
 
-/* Agents that do not end, and PEs that do not end after SIGKILL, are given up. */
+/* Gives up agents that do not end, and PEs that do not end after SIGKILL. */
 void run_hosts_by_time(struct run *run, uint64_t now)
 {
     if (run->phase == RUN_KILLED && !run->hosts_end_ns)

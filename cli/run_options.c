@@ -116,7 +116,7 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         options->command = &state->argv[state->next - 1];
-        state->next = state->argc; /* all else is the program's */
+        state->next = state->argc; /* the remaining arguments belong to the program */
         return 0;
     case ARGP_KEY_END:
         return check_run_options(state, options);

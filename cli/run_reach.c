@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of a command on another host. See run_reach.h. */
+/* The arguments of a command on another host. See run_reach.h. */
 #include "run_reach.h"
 
 #include <stdio.h>
@@ -24,8 +24,8 @@ static const char *own_path(void)
     return path;
 }
 
-/* The far side of ssh takes the words apart again by a shell, so they must hold nothing that it
- * changes. */
+/* The remote end of ssh passes the arguments to a shell, so they must not contain characters
+ * that a shell interprets. */
 static bool is_plain(const char *word)
 {
     return word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-"

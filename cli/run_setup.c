@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an agent of `weft run --hosts` is told at its standard input: a line of text with the number
- * of bytes that follow, then "key=value" strings with a zero behind each. The secret is among them,
- * since command lines and environments can be read by others. Knows nothing of connections. */
+/* The setup that an agent of `weft run --hosts` reads from its standard input: a text line with
+ * the number of bytes that follow, then zero-terminated "key=value" strings. The secret is in
+ * it, since other users can read command lines and environments. Independent of connections. */
 #include "run_hosts.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ enum { SETUP_VERSION = 1, SETUP_MOST_BYTES = 1 << 20 };
 
 /* ------------------------------------------------------------------------------------ writing */
 
-/* Variables of the launcher that the PEs get on every host; --env names others. */
+/* Whether the PEs on every host get this variable of the launcher; --env adds others. */
 static bool is_passed_on(const char *entry)
 {
     static const char *const prefixes[] = {"WEFT_", "SHMEM_", "NVSHMEM_",         "OMP_",
@@ -47,7 +47,7 @@ static void write_number(FILE *to, const char *key, int64_t value)
     write_string(to, key, text);
 }
 
-/* --env NAME takes the launcher's value, NAME=VALUE brings its own. */
+/* --env NAME copies the launcher's value; NAME=VALUE sets a value. */
 static void write_environment(FILE *to, const struct run_options *options)
 {
     for (char **entry = environ; *entry; entry++)
@@ -132,7 +132,7 @@ static bool read_exactly(char *to, size_t bytes)
     return true;
 }
 
-/* Byte by byte: what follows the setup belongs to PE 0. */
+/* Reads byte by byte, since the bytes after the setup belong to PE 0. */
 static bool read_setup_line(char *line, size_t size)
 {
     for (size_t n = 0; n + 1 < size; n++) {
@@ -157,7 +157,7 @@ static bool take_address(struct run_agent *agent, const char *hex)
     return at->bytes >= sizeof(struct sockaddr_in);
 }
 
-/* Numbers of the setup, where they go. */
+/* Stores a number of the setup. */
 static bool take_number(struct run_options *options, struct run_agent *agent, const char *key,
                         const char *value)
 {
@@ -185,7 +185,7 @@ static bool take_number(struct run_options *options, struct run_agent *agent, co
     return true;
 }
 
-/* false: it does not belong into a setup. */
+/* Stores one entry of the setup. False: unknown key. */
 static bool take_setup_line(struct run_options *options, struct run_agent *agent, char *key,
                             int *words)
 {
@@ -225,7 +225,7 @@ static bool same_version(const char *first)
     return false;
 }
 
-/* First of all, since it stands in whatever we say. */
+/* Sets the host name first, since it is printed in all messages. */
 static void name_host(struct run_agent *agent, const char *text, size_t bytes)
 {
     for (const char *at = text; at < text + bytes; at += strlen(at) + 1)
@@ -253,7 +253,7 @@ bool run_setup_read(struct run_options *options, struct run_agent *agent)
         run_say("--agent is used by `weft run --hosts` only, which sends its setup");
         return false;
     }
-    /* Lives as long as the process: its strings are in the environment. */
+    /* Lives as long as the process, since the environment points into it. */
     static char *text;
     text = malloc(bytes + 1);
     if (!text || !read_exactly(text, bytes)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo`: what is here and how it hangs together; records a machine for later. */
+/* `weft topo`: shows the devices of the machine and how they are connected, and records a
+ * machine. */
 #include "topo.h"
 
 #include <argp.h>
@@ -159,7 +160,7 @@ static int write_nccl(const struct machine *machine, const char *path)
     return write_file(machine, path, topo_nccl);
 }
 
-/* Both states are needed, so the change is applied to a copy here and not while reading. */
+/* Applies the change to a copy, since both states are needed. */
 static int what_if(const struct arguments *a)
 {
     struct machine_options plain = a->options;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --html`: one page with the picture and with measured beside expected figures of every
- * pair. It asks for nothing from elsewhere. */
+/* `weft topo --html`: one page with the drawing and the measured and expected figures of every
+ * pair. It loads nothing else. */
 #include "topo.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ static const char style[] =
     "td.fair{background:#fdf0c0}td.bad{background:#f9cfcf}td.none{background:#fff}"
     "td.self{background:#eef1f4}";
 
-/* What stands in a cell: how large, beside what is expected, and how good that is. */
+/* Content of a cell: the measured and the expected value, and the class of their ratio. */
 struct cell {
     const char *grade;
     char value[24], beside[40];
@@ -63,7 +63,7 @@ static void fill_gbps(const struct topo *topo, int a, int b, struct cell *cell)
     }
 }
 
-/* Of latencies less is better. */
+/* For latencies less is better. */
 static void fill_us(const struct topo *topo, int a, int b, struct cell *cell)
 {
     struct routes routes = {.n = 0};
@@ -111,7 +111,7 @@ static void put_cell(const struct topo *topo, int a, int b, fill_function *fill,
     fputs("</td>", to);
 }
 
-/* Columns are the GPUs; rows the first `rows` devices. */
+/* Prints a table whose columns are the GPUs and whose rows are the first `rows` devices. */
 static void put_table(const struct topo *topo, const char *title, int rows, fill_function *fill,
                       FILE *to)
 {

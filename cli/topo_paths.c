@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pairs of a machine give, told in as few lines as there are kinds of pairs: pairs of
- * equal distance, path, figures and state are one line. */
+/* Prints the pairs of a machine in one line per kind: pairs with the same distance, path,
+ * figures and state share a line. */
 #include "topo.h"
 
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 
 enum seen { SEEN_NOT, SEEN_GOOD, SEEN_DEGRADED, SEEN_FAILED, SEEN_REFUSED };
 
-/* How one direction of a pair is. */
+/* State of one direction of a pair. */
 struct look {
     char label[32];
     char path[64]; /* "" when every path is off */
     char access[4];
     int64_t mbps, latency_ns;
-    int64_t measured_mbps, read_mbps; /* 0 when not measured; read of host memory alone */
+    int64_t measured_mbps, read_mbps; /* 0: not measured; read_mbps: only for host memory */
     enum answer usable;
     enum seen seen;
 };
@@ -27,9 +27,9 @@ enum { NAMED = 4 };
 
 struct group {
     struct look look;
-    bool one_way; /* its members are directions: the way back is different */
+    bool one_way; /* its members are single directions, since the reverse direction differs */
     int n;
-    int64_t low_mbps, high_mbps; /* measured, 0 when none is */
+    int64_t low_mbps, high_mbps; /* range of the measured values; 0: none */
     int named[NAMED][2];
 };
 
@@ -39,7 +39,7 @@ struct groups {
     int n, room, pairs;
 };
 
-/* Of relays alike it does not matter through which GPU they go: --routes tells. */
+/* Names a path. Relay paths through different GPUs get the same name; --routes lists them. */
 static void name_path(const struct route *route, char *text, size_t size)
 {
     const char *through = route->kind == ROUTE_RELAY ? strstr(route->text, " through gpu") : NULL;
@@ -50,8 +50,9 @@ static void name_path(const struct route *route, char *text, size_t size)
         snprintf(text, size, "%s", route->text);
 }
 
-/* Measured is direct access; what goes another way is not compared with it. The proof of a GPU and
- * the host is of the CPU's mapping, not of copies. */
+/* Compares the measured and expected values. Measurements use direct access and are not compared
+ * with other paths. The path test between a GPU and the host is that of the CPU's mapping, not
+ * of copies. */
 static enum seen judge_pair(const struct machine *machine, const struct machine_measured *m,
                             const struct route *best, bool host)
 {
@@ -73,7 +74,7 @@ static void look_at(const struct topo *topo, int a, int b, struct look *look)
     struct routes routes = {.n = 0};
     memset(look, 0, sizeof *look);
     bool host = topo->ends[a].kind == ENDPOINT_HOST || topo->ends[b].kind == ENDPOINT_HOST;
-    if (!host) /* which has no place in the tree */
+    if (!host) /* the host has no position in the tree */
         topo_label(topo, a, b, look->label, sizeof look->label);
     if (a < topo->gpus && b < topo->gpus)
         topo_access(topo, a, b, look->access);
@@ -136,17 +137,17 @@ static void add_pair_to_group(struct groups *groups, int a, int b, const struct 
     add_measured(group, look->read_mbps);
 }
 
-/* A pair counts once when both directions are alike. */
+/* Adds a pair, once when both directions are alike. */
 static void add_one_pair(struct groups *groups, int a, int b)
 {
     struct look there, back;
     look_at(groups->topo, a, b, &there);
     if (b >= groups->topo->gpus && groups->topo->ends[b].kind != ENDPOINT_HOST)
-        back = there; /* of a GPU and a NIC or disk there is one path for both directions */
+        back = there; /* a GPU and a NIC or disk have one path for both directions */
     else
         look_at(groups->topo, b, a, &back);
     bool measured_back = back.seen != SEEN_NOT || there.seen == SEEN_NOT;
-    if (!measured_back) /* of a GPU and the host only one direction is recorded */
+    if (!measured_back) /* for a GPU and the host only one direction is recorded */
         back.seen = there.seen;
     bool same = looks_alike(&there, &back);
     add_pair_to_group(groups, a, b, &there, !same);
@@ -198,7 +199,7 @@ static void figures(const struct group *group, char *text, size_t size)
                  look->latency_ns ? " us" : "", look->path);
 }
 
-/* Other groups have this label too, so that the matrix does not tell who is who. */
+/* Whether other groups have the same label, so that the matrix does not identify the pairs. */
 static bool is_ambiguous(const struct groups *groups, const struct group *group)
 {
     int n = 0;
@@ -255,7 +256,7 @@ static int faster_first(const void *a, const void *b)
                                                 : y->n - x->n;
 }
 
-/* The pairs of rows [a0, a1) and columns [b0, b1) behind the row. */
+/* Prints under a title the pairs of rows [0, a1) and columns [b0, b1) right of the row. */
 static void print_section(const struct topo *topo, const char *title, int a1, int b0, int b1,
                           FILE *to)
 {
@@ -270,7 +271,7 @@ static void print_section(const struct topo *topo, const char *title, int a1, in
     free(groups.list);
 }
 
-/* Host memory stands behind the devices for as long as this takes. */
+/* Prints the pairs with host memory, for which the host is temporarily added after the devices. */
 static void print_host(const struct topo *topo, FILE *to)
 {
     static struct topo with_host;
@@ -282,7 +283,7 @@ static void print_host(const struct topo *topo, FILE *to)
     print_section(&with_host, "GPU to host", topo->gpus, topo->n, with_host.n, to);
 }
 
-/* Pairs of GPUs whose two directions are proven, and all pairs. */
+/* Prints how many directions between GPUs have passed the path test. */
 static void print_verified(const struct topo *topo, FILE *to)
 {
     int directions = 0, proven = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --svg`: writes the drawing of a machine as SVG. See topo_draw.h for what is where. */
+/* `weft topo --svg`: writes the drawing of a machine as SVG. See topo_draw.h for its contents. */
 #include "topo.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static const struct paint paints[] = {
     [DRAW_DISK] = {"#fdeec4", "#a07d1c", 5},  [DRAW_FABRIC] = {"#b9e07f", "#4f7f00", 8},
 };
 
-/* Of lines to a switch; where several domains have lanes, each has its own. */
+/* Colour of lines to a switch: each NVLink domain with its own bus line has its own colour. */
 static const char *lane_colour(int domain)
 {
     static const char *const colours[] = {"#5e9600", "#1f6fb4", "#8e44ad", "#c05a00", "#00808c"};
@@ -48,7 +48,7 @@ void svg_text(FILE *to, const char *text)
         }
 }
 
-/* Text that is cut, with "..." at its end, where it would be wider than `room`. */
+/* Writes text, cut and ended with "..." when it is wider than `room`. */
 static void put_text(FILE *to, double x, double y, double room, double size, bool bold,
                      const char *anchor, const char *text)
 {
@@ -133,7 +133,8 @@ void topo_draw_svg(const struct drawing *d, FILE *to)
     fputs("</title>\n", to);
     put_text(to, DRAW_MARGIN, 30, d->w - 2 * DRAW_MARGIN, DRAW_TITLE, true, "start", d->title);
     put_text(to, DRAW_MARGIN, 50, d->w - 2 * DRAW_MARGIN, DRAW_FONT, false, "start", d->subtitle);
-    for (int kind = DRAW_HOST; kind <= DRAW_FABRIC; kind++) /* frames below what is in them */
+    for (int kind = DRAW_HOST; kind <= DRAW_FABRIC;
+         kind++) /* frames are drawn before their content */
         for (int i = 0; i < d->n_boxes; i++)
             if ((int)d->boxes[i].kind == kind)
                 put_box(to, &d->boxes[i]);

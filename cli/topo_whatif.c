@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --what-if`: the pairs that change, before and after. */
+/* `weft topo --what-if`: prints the pairs that change, before and after. */
 #include "topo.h"
 
 #include <jansson.h>
@@ -35,8 +35,7 @@ static bool same(const struct side *x, const struct side *y)
            x->latency_ns == y->latency_ns;
 }
 
-/* Whether the pair (a, b) needs no line of its own, because (b, a) has one and changes in the same
- * way: most pairs are alike in both directions. */
+/* Whether the line of (b, a) covers the pair (a, b), because both change in the same way. */
 static bool told(const struct topo *x, const struct topo *y, int a, int b)
 {
     struct side was, is, was_back, is_back;
@@ -112,7 +111,8 @@ static bool is_first_change(const struct changes *changes, int at)
     return true;
 }
 
-/* "gpu0-gpu3, gpu1-gpu2" of the changes alike; few of many unless --full. */
+/* Names the pairs that change alike, such as "gpu0-gpu3, gpu1-gpu2"; only the first of many
+ * unless --full. */
 static char *names_of(const struct changes *changes, int at)
 {
     enum { MOST = 8 };

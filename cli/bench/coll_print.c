@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of `weft bench coll`: as a table, as JSON with one object a line, as CSV. */
+/* The output of `weft bench coll`: a table, JSON with one object per line, or CSV. */
 #include "bench/coll.h"
 
 #include <jansson.h>
@@ -128,7 +128,7 @@ static void json_row(const struct coll_bench *b, const struct coll_row *row)
     json_decref(object);
 }
 
-/* What was not measured is an empty field. */
+/* A value that was not measured is an empty field. */
 static void csv_figure(double value)
 {
     if (value < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timing of one collective by one way: in a graph that is replayed, call by call on a stream, both
- * by the stream's clock, and called by the host. A repetition's time is that of the slowest member,
- * the figure the median of the repetitions. */
+/* Timing of a collective with one algorithm: replayed in a graph and enqueued on a stream, both
+ * timed by events of the stream, and called by the host. The time of a repetition is that of the
+ * slowest member; the result is the median of the repetitions. */
 #include "bench/coll.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static weft_status put_calls(struct coll_bench *b, int op, size_t bytes, int cal
     return status;
 }
 
-/* So many calls from a graph, or one by one. */
+/* Enqueues `calls` calls from a graph or one by one. */
 static weft_status put(struct coll_bench *b, int op, size_t bytes, int how, int calls)
 {
     return how == COLL_GRAPH ? timed_stream_replay(b->stream) : put_calls(b, op, bytes, calls);
@@ -39,7 +39,7 @@ static weft_status capture(struct coll_bench *b, int op, size_t bytes, int calls
     return status ? status : ended;
 }
 
-/* Those before are not counted: all members begin together. */
+/* Times one repetition. The first calls are not counted: after them all members run together. */
 static weft_status one_on_stream(struct coll_bench *b, int op, size_t bytes, int how, int calls,
                                  double *us)
 {
@@ -74,7 +74,7 @@ static weft_status repeat_collective(struct coll_bench *b, int op, size_t bytes,
     double us[COLL_BENCH_REPETITIONS];
     int calls = calls_for(b, bytes), n = b->options->repetitions;
     weft_status status = how == COLL_GRAPH ? capture(b, op, bytes, calls) : WEFT_OK;
-    if (!status && how == COLL_GRAPH) /* the first replay uploads it */
+    if (!status && how == COLL_GRAPH) /* the first replay uploads the graph */
         status = timed_stream_replay(b->stream);
     for (int i = 0; i < n && !status; i++) {
         status = weft_barrier(b->bench.world);

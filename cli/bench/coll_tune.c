@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench coll --tune`: measures what ops/coll_choose.c reckons with, by collectives whose way
- * and blocks are forced, and keeps it. Each rate is got from one or two times; one that cannot be
- * had here (a hand-on among two, a time that is all beginning) is scaled from its neighbour or
- * stays as it is built in, and the table says so. */
+/* `weft bench coll --tune`: measures the rates that ops/coll_choose.c uses, by collectives with
+ * a forced algorithm and number of blocks, and saves them. Each rate is computed from one or two
+ * times. A rate that cannot be measured here (forwarding with two members, or a time that is all
+ * latency) is scaled from a related rate or keeps its built-in value, which the table marks. */
 #include "bench/coll.h"
 
 #include "tool/tool.h"
@@ -15,11 +15,11 @@ struct tuning {
     struct coll_bench *b;
     struct coll_rates rates;
     weft_status status;
-    bool lines;   /* may be used here */
-    size_t large; /* bytes of a block where a link is to be full */
+    bool lines;   /* LL128 may be used here */
+    size_t large; /* block size for full bandwidth, in bytes */
 };
 
-/* Microseconds of a collective by a way with so many blocks; 0 after a failure. */
+/* Time in us of a collective with this algorithm and number of blocks; 0 after a failure. */
 static double measured_time(struct tuning *t, enum coll_what what, enum coll_way way, int sms,
                             size_t bytes)
 {
@@ -31,7 +31,7 @@ static double measured_time(struct tuning *t, enum coll_what what, enum coll_way
     return us;
 }
 
-/* Not measured here. */
+/* Marks a rate as an estimate. */
 static void estimate(struct tuning *t, enum coll_rate rate)
 {
     t->rates.estimates |= (uint64_t)1 << rate;
@@ -51,7 +51,7 @@ static void beginnings(struct tuning *t)
                       2;
         r->two_lines_us =
             measured_time(t, COLL_REDUCE, COLL_WAY_TWO_LINES, MOST_BLOCKS, n * n * PIECE);
-    } else { /* never taken, and on another day perhaps */
+    } else { /* this algorithm was never faster in this run, but may be in another */
         const struct coll_rates *was = &coll_rates_built_in;
         r->lines_us = r->one_trip_us * was->lines_us / was->one_trip_us;
         r->two_lines_us = r->two_trips_us * was->two_lines_us / was->two_trips_us;
@@ -66,8 +66,9 @@ static void beginnings(struct tuning *t)
                          : r->push_us * coll_rates_built_in.spread_us / coll_rates_built_in.push_us;
 }
 
-/* 10^9 bytes a second behind the beginning; `before`, an estimate, where the time is not clearly
- * longer than that, since a small difference of two times that scatter is no rate. */
+/* Bandwidth in 10^9 bytes per second, without the latency; the estimate `before` when the time
+ * is not clearly longer than the latency, since a small difference of two noisy times is not a
+ * rate. */
 static double rate(struct tuning *t, enum coll_rate which, size_t bytes, double us, double begin,
                    double before)
 {
@@ -124,7 +125,7 @@ static void bandwidths(struct tuning *t)
                            FEW_BLOCKS;
 }
 
-/* The same stores, and a copy at each end. */
+/* The staged algorithm: the same stores, and a copy at each end. */
 static void bandwidths_of_scratch(struct tuning *t)
 {
     struct coll_rates *r = &t->rates;
@@ -138,7 +139,7 @@ static void bandwidths_of_scratch(struct tuning *t)
         FEW_BLOCKS;
 }
 
-/* What is before the first byte is known as a whole, and dealt out as built in. */
+/* Copy engines: only the total latency is measured; it is divided as in the built-in rates. */
 static void engines(struct tuning *t)
 {
     const struct coll_rates *was = &coll_rates_built_in;
@@ -153,8 +154,8 @@ static void engines(struct tuning *t)
     r->engines_gbps = rate(t, COLL_RATE_engines_gbps, t->large, large, us, r->engines_gbps);
 }
 
-/* The fewest blocks that are within 3 % of the best, of 1 MiB out of each PE: as many as there are
- * shares in it. */
+/* The smallest number of blocks within 3 % of the best, for 1 MiB per PE: gives the bytes of
+ * each block. */
 static void shares(struct tuning *t)
 {
     double us[8], best = 0;
@@ -212,7 +213,7 @@ weft_status coll_tune(struct coll_bench *b)
         return base_fail(WEFT_ERR_JOB, "received data is wrong; nothing is saved");
     struct coll_rates measured = t.rates;
     coll_rates_mend(&t.rates);
-    /* One PE of each node, once all agree that the times are theirs: they are alike everywhere. */
+    /* One PE of each node saves the rates, which are the same at all PEs. */
     weft_team *node = weft_team_node(b->bench.job);
     if (weft_team_my_pe(node) == 0)
         t.status = tool_coll_keep(b->bench.job, &t.rates, b->members, path, sizeof path);

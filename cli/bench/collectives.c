@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives that move data, from the host, over all PEs, on host or GPU memory. Timed as the
- * OSU benchmarks do: the time inside the call, with a barrier before each; the reported time is the
- * mean over the PEs. One clock reading is part of it. */
+/* The collectives that move data, called by the host, over all PEs, on host or GPU memory. Timed
+ * as in the OSU benchmarks: the time in the call, with a barrier before each call; the result is
+ * the mean over the PEs. One clock reading is included. */
 #include "bench/bench.h"
 
 #include "tool/tool.h"
@@ -33,7 +33,7 @@ static char *block(void *buffer, size_t bytes, int index)
     return (char *)buffer + bytes * (size_t)index;
 }
 
-/* Known contents in the own source, something else in the destination. */
+/* Fills the source with known contents and the destination with others. */
 static weft_status prepare_collective(struct bench *bench, struct bench_case *c,
                                       size_t blocks_in_dst)
 {
@@ -54,7 +54,7 @@ weft_status host_broadcast_run(struct bench *bench, struct bench_case *c, uint64
     return timed(bench, c, iterations, call_broadcast, ns);
 }
 
-/* Every PE is the root once. */
+/* Each PE is the root once. */
 weft_status host_broadcast_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     weft_status status = WEFT_OK;
@@ -100,7 +100,7 @@ weft_status host_collect_run(struct bench *bench, struct bench_case *c, uint64_t
     return timed(bench, c, iterations, call_collect, ns);
 }
 
-/* Contributions of different sizes, as collect allows and fcollect does not. */
+/* PEs contribute different sizes, which collect allows and fcollect does not. */
 weft_status host_collect_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     weft_status status = prepare_collective(bench, c, (size_t)bench->n);
@@ -148,7 +148,7 @@ weft_status host_alltoall_check(struct bench *bench, struct bench_case *c, bool 
     return status;
 }
 
-/* A sum of int64, or of bytes when the size is not a multiple of eight. */
+/* Sums int64, or bytes when the size is not a multiple of eight. */
 static weft_type sum_type(const struct bench_case *c)
 {
     return c->bytes % 8 ? WEFT_UINT8 : WEFT_INT64;
@@ -171,7 +171,7 @@ weft_status host_reduce_run(struct bench *bench, struct bench_case *c, uint64_t 
     return timed(bench, c, iterations, call_reduce, ns);
 }
 
-/* Sums of integers wrap, so the expected sum may be formed from whole words modulo the width. */
+/* Integer sums wrap, so that the sum of whole words modulo the width is the expected value. */
 static uint64_t expected_sum(struct bench *bench, size_t index)
 {
     uint64_t sum = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device scopes of `weft bench`: which target, memory and grid they use, their memory and stream,
- * and reading the times and faults that kernels have noted. */
+/* Device scopes of `weft bench`: chooses target, memory and grid, allocates memory and a stream,
+ * and reads the times and errors that kernels record. */
 #include "bench/device.h"
 
 #include "tool/tool.h"
@@ -10,8 +10,8 @@
 
 enum { SIMT_THREADS = 64, CUDA_THREADS = 1024, WARP = 32 };
 
-/* Sets WEFT_TARGET before the job begins. A benchmark of the host alone gets simt, with which no
- * GPU is opened and no thread started. */
+/* Sets WEFT_TARGET before the job begins. A host-only benchmark gets simt, for which no GPU is
+ * opened and no thread is started. */
 void bench_device_tell(const struct bench_options *options)
 {
     setenv("WEFT_TARGET", options->target == TARGET_CUDA ? "cuda" : "simt", 1);
@@ -45,7 +45,7 @@ static weft_status symmetric(struct bench *bench, size_t bytes, void **address)
                       address);
 }
 
-/* The memory is the job's until it ends: finalize frees it. */
+/* weft_finalize() frees the memory. */
 weft_status bench_device_prepare(struct bench *bench)
 {
     static struct bench_device device;

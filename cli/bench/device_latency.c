@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ping-pong, barrier and sync from kernels. */
+/* Ping-pong, barrier and sync called by kernels. */
 #include "bench/device.h"
 
 #include <weft_device.h>
@@ -14,7 +14,7 @@ static int other(const struct bench *bench)
     return bench->me == bench->from ? bench->to : bench->from;
 }
 
-/* A packet's payload and, behind it, its two buffers. */
+/* The payload of a packet, followed by its two buffers. */
 size_t device_packet_room(const struct bench_options *options, size_t bytes)
 {
     return ((bytes + 15) & ~(size_t)15) + 2 * weft_packet_bytes(bytes);
@@ -59,7 +59,7 @@ static weft_status ping(struct bench *bench, struct bench_case *c, enum ping kin
     return status;
 }
 
-/* PING_P needs no comparison: its data are the numbers of the rounds, and each was waited for. */
+/* PING_P needs no comparison: its data are the round numbers, which the kernel waits for. */
 static weft_status check_ping(struct bench *bench, struct bench_case *c, enum ping kind,
                               bool *right)
 {
@@ -87,7 +87,7 @@ PING_FUNCTIONS(device_latency_packet, PING_PACKET)
 
 /* --------------------------------------------------------------------------------- meetings */
 
-enum { SYNC = 1, BARRIER = 2 }; /* as kernels.h numbers them */
+enum { SYNC = 1, BARRIER = 2 }; /* the numbers of kernels.h */
 
 static weft_status meet(struct bench *bench, int what, uint64_t rounds, double *ns)
 {

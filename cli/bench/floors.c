@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the bare machine does, taken in the same run by plain loads and stores through weft_ptr():
- * memcpy, a store, a load, an atomic addition, a cache line's round trip. The figures of the
- * library stand beside these. Knows no benchmark. */
+/* The baseline of the bare machine, measured in the same run with plain loads and stores through
+ * weft_ptr(): memcpy, a store, a load, an atomic addition, a round trip of a cache line.
+ * Independent of the benchmarks. */
 #include "bench/bench.h"
 
 #include <sched.h>
 #include <string.h>
 
 enum { RATE_COUNT = 1 << 16, RATE_ROUNDS = 7, TRIP_ROUNDS = 1000, TRIP_REPEATS = 5 };
-/* A poll that comes too early takes the line from its writer, so that a pause between polls can be
- * faster or slower: the least over several lengths is the floor. */
+/* A poll that comes too early takes the cache line from its writer, so that a pause between
+ * polls can be faster or slower: the minimum over several pauses counts. */
 enum { TRIP_PAUSES = 3 };
 enum { TRIP_LIMIT_NS = 1000 * 1000 * 1000, COPY_ROUND_NS = 500 * 1000, COPY_ROUNDS = 7 };
 static const uint64_t TRIP_STOP = UINT64_MAX;
 
 typedef double (*rate)(void *memory);
 
-/* Time of one access in ns: the least of several rounds. */
+/* Time of one access in ns: the minimum of several rounds. */
 static double store_rate(void *memory)
 {
     volatile uint64_t *words = memory;
@@ -40,7 +40,8 @@ static double atomic_rate(void *memory)
     uint64_t *word = memory;
     uint64_t start = bench_now_ns();
     for (uint64_t i = 0; i < RATE_COUNT; i++)
-        __atomic_fetch_add(word, 1, __ATOMIC_RELAXED); /* pairs with nothing: only its cost */
+        __atomic_fetch_add(word, 1,
+                           __ATOMIC_RELAXED); /* pairs with nothing: only its cost is measured */
     return (double)(bench_now_ns() - start) / RATE_COUNT;
 }
 
@@ -71,8 +72,8 @@ static void pause_poll(void)
 #endif
 }
 
-/* Waits for *word to become `value`; gives the CPU away when PEs share it. False at the stop mark
- * or when it took too long since `start`: the round trip is then not measured. */
+/* Waits until *word is `value`; yields when PEs share a CPU. False at the stop mark or when too
+ * much time has passed since `start`: the round trip is then not measured. */
 static bool await(const uint64_t *word, uint64_t value, int pauses, uint64_t start)
 {
     for (unsigned polls = 1;; polls++) {
@@ -93,13 +94,14 @@ static bool await(const uint64_t *word, uint64_t value, int pauses, uint64_t sta
 }
 
 struct trip {
-    uint64_t *out, *in;         /* where this PE writes and what it polls */
-    uint64_t out_step, in_step; /* the number in round r is 2r + step */
+    uint64_t *out, *in;         /* word that this PE writes, and word that it polls */
+    uint64_t out_step, in_step; /* the value in round r is 2r + step */
     bool first;
-    int pauses; /* between polls */
+    int pauses; /* pauses between polls */
 };
 
-/* All rounds together are bounded: on a busy machine each takes as long as others keep the CPU. */
+/* The total time is bounded: on a busy machine each round takes as long as other processes keep
+ * the CPU. */
 static bool play(const struct trip *trip, uint64_t rounds)
 {
     uint64_t start = bench_now_ns();
@@ -113,8 +115,8 @@ static bool play(const struct trip *trip, uint64_t rounds)
     return true;
 }
 
-/* Half a round trip between `from` and `to` in *ns at `from`. Lines: one shared line of `to`, or
- * a line of each PE that the other writes. */
+/* Measures half a round trip between `from` and `to`; *ns is set at `from`. With one line both
+ * PEs write a line of `to`; with two each PE has a line that the other writes. */
 static weft_status round_trip(struct bench *bench, bool two_lines, double *ns)
 {
     *ns = -1;
@@ -146,7 +148,7 @@ static weft_status round_trip(struct bench *bench, bool two_lines, double *ns)
         }
         double half = (double)(bench_now_ns() - start) / TRIP_ROUNDS / 2;
         best = best < 0 || half < best ? half : best;
-        /* Nobody resets a line that the other still polls. */
+        /* No PE may reset a line that the other still polls. */
         status = weft_barrier(bench->world);
         if (status)
             return status;
@@ -175,7 +177,7 @@ weft_status bench_floors_measure(struct bench *bench)
 
 static double copy_rate(void *dst, const void *src, size_t bytes, uint64_t count)
 {
-    /* Called through a pointer that the compiler cannot see through: it stays a copy. */
+    /* A volatile pointer, so that the compiler keeps the copy. */
     static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
     uint64_t start = bench_now_ns();
     for (uint64_t i = 0; i < count; i++)
@@ -183,8 +185,8 @@ static double copy_rate(void *dst, const void *src, size_t bytes, uint64_t count
     return (double)(bench_now_ns() - start) / (double)count;
 }
 
-/* Between the case's own buffers where `to`'s can be stored to, else within this PE. The other PEs
- * wait in the caller's next agreement. */
+/* Copies to the buffer of `to` when it can be stored to, else within this PE. The other PEs wait
+ * in the caller's next reduction. */
 double bench_memcpy_ns(struct bench *bench, struct bench_case *c)
 {
     if (bench->me != bench->from || !c->bytes)

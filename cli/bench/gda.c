@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path gda by itself: a put and its completion, and `weft bench gda --trace`, one put step by step
- * from the call in the kernel to the completion that the adapter writes. */
+/* Path gda: a put and its completion, and `weft bench gda --trace`, the steps of one put from
+ * the call in the kernel to the completion that the NIC writes. */
 #include "bench/device.h"
 #include "device/gda_kernels.h"
 
@@ -47,8 +47,8 @@ static const char *const step_names[STEPS] = {
     "doorbell rung", "turn passed",     "done by the adapter", "completion seen",
 };
 
-/* What to add to the adapter's clock to have the device's: such that the fastest way there and the
- * fastest way back are equally long. 0 where both read one clock. */
+/* Offset to add to the NIC's clock to get the device's clock, chosen so that the fastest forward
+ * and return times are equal. 0 when both read one clock. */
 static double clock_offset(const struct bench *bench, const struct gda_trace *seen)
 {
     double there = 1e300, back = 1e300;
@@ -63,7 +63,7 @@ static double clock_offset(const struct bench *bench, const struct gda_trace *se
     return (back - there) / 2;
 }
 
-/* Mean ends of the steps, in ns since the call. */
+/* Mean end of each step in ns since the call. */
 static void average(const struct bench *bench, const struct gda_trace *seen, double mean[STEPS])
 {
     double offset = clock_offset(bench, seen);

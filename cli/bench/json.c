@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench --json`: one object a line and point. The keys are stable; new ones may be added. */
+/* `weft bench --json`: one object per line and point. The keys are stable; new ones may be
+ * added. */
 #include "bench/bench.h"
 
 #include <jansson.h>

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ping-pong, barrier and sync from the host, on host or GPU memory. */
+/* Ping-pong, barrier and sync called by the host, on host or GPU memory. */
 #include "bench/bench.h"
 
 #include <sched.h>
 #include <string.h>
 
-/* `from` sends, `to` answers; a job of one PE does both. Flag line 0 is written by `from`, line 1
- * by `to`. The numbers of rounds only grow, so that no reset is needed between runs. */
+/* `from` sends and `to` answers; in a job of one PE it does both. `from` writes flag line 0,
+ * `to` line 1. Round numbers only grow, so that no reset is needed between runs. */
 static uint64_t *flag(struct bench *bench, int line)
 {
     return bench->flags + line * BENCH_LINE_WORDS;
 }
 
-/* One way: put 8 bytes into the peer's flag, or wait for the own one. */
+/* One direction: puts 8 bytes into the peer's flag, or waits for its own flag. */
 static weft_status throw8(struct bench *bench, int line, uint64_t round, int pe)
 {
     return weft_put(bench->ctx, flag(bench, line), &round, sizeof round, pe);
@@ -49,7 +49,7 @@ weft_status host_latency_run(struct bench *bench, struct bench_case *c, uint64_t
     return status;
 }
 
-/* What is in the own flag when its wait has ended. */
+/* Checks the value of this PE's flag after the wait. */
 static weft_status expect8(struct bench *bench, int line, uint64_t round, bool *right)
 {
     uint64_t seen = 0;
@@ -125,7 +125,7 @@ static weft_status expect_data(struct bench *bench, struct bench_case *c, int li
     return status ? status : bench_has(bench, c->dst, c->bytes, seed, right);
 }
 
-/* New contents in every round: data that came later than its signal would be seen. */
+/* New contents in every round, so that data that arrives after its signal is detected. */
 weft_status host_latency_signal_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     bool serves = bench->me == bench->from, returns = bench->me == bench->to;
@@ -163,8 +163,9 @@ weft_status host_barrier_run(struct bench *bench, struct bench_case *c, uint64_t
     return status;
 }
 
-/* In each round another PE comes late, so that a barrier or sync that does not wait for it is seen.
- * It spins for a time, and yields its CPU several times: PEs that share that CPU run on then. */
+/* In each round another PE arrives late, so that a barrier or sync that does not wait for it is
+ * detected. The PE spins for some time and yields its CPU several times, so that PEs on the same
+ * CPU run. */
 static void come_late(const struct bench *bench, uint64_t round)
 {
     enum { LATE_NS = 20000, LATE_TURNS = 20 };
@@ -176,7 +177,7 @@ static void come_late(const struct bench *bench, uint64_t round)
         sched_yield();
 }
 
-/* After a barrier every PE sees what the one before it put, without quiet and without wait. */
+/* After a barrier each PE must see the data that its predecessor put, without quiet or wait. */
 weft_status host_barrier_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     uint64_t *dst = c->dst;
@@ -207,7 +208,7 @@ weft_status host_sync_run(struct bench *bench, struct bench_case *c, uint64_t it
     return status;
 }
 
-/* After a sync every PE's own store from before it is visible to a get. */
+/* After a sync each PE's earlier store to its own memory must be visible to a get. */
 weft_status host_sync_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     uint64_t *dst = c->dst;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of `weft bench`. A bad one ends the command with status 2 before any PE is started.
- */
+/* The options of `weft bench`. A wrong option ends the command with status 2 before any PE is
+ * started. */
 #include "bench/bench.h"
 #include "commands.h"
 
@@ -248,8 +248,8 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
                "uses the one that `weft run`, mpirun or torchrun started. Exit status 1 when "
                "received data is wrong or the job failed."};
     *options = (struct bench_options){
-        .to = -1,               /* 1, or 0 in a job of one */
-        .memory = MEMORY_COUNT, /* not given; so are scope, target, ctas and threads */
+        .to = -1,               /* default: 1, or 0 in a job of one PE */
+        .memory = MEMORY_COUNT, /* not given, like scope, target, ctas and threads */
         .scope = SCOPE_COUNT,
         .target = TARGET_COUNT,
         .repetitions = 9,
@@ -260,7 +260,7 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
     argp_parse(&argp, argc, argv, 0, NULL, options);
     bool proxy = bench_names_proxy(options);
     bool gda = strcmp(options->names, BENCH_GDA) == 0;
-    options->bind &= !proxy; /* its thread needs a CPU beside the PE's */
+    options->bind &= !proxy; /* the proxy thread needs another CPU than the PE */
     if (options->scope == SCOPE_COUNT)
         options->scope = proxy || gda ? SCOPE_THREAD : SCOPE_HOST;
     if (options->trace && (!(proxy || gda) || options->scope != SCOPE_THREAD)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proxy by itself: requests that kernels give to its ring although the peer may be direct. */
+/* The proxy alone: kernels issue requests to its ring even when the peer is directly accessible. */
 #include "bench/device.h"
 #include "device/proxy_kernels.h"
 
@@ -7,7 +7,7 @@
 
 enum { STALE = 7, SENT = 77 }; /* seeds */
 
-/* A word for each thread, and a signal behind them. */
+/* A word for each thread, followed by a signal. */
 size_t device_proxied_room(const struct bench_options *options, size_t bytes)
 {
     return ((size_t)options->ctas * (size_t)options->threads + 1) * bytes;
@@ -37,7 +37,7 @@ static weft_status ask(struct bench *bench, struct bench_case *c, int what, uint
     return status ? status : device_finish(bench, blocks, ns, NULL);
 }
 
-/* What is put to `to` is found there; what is got from there is found in the own source. */
+/* Data put to `to` must be there; data got from there must be in the own source. */
 static weft_status check_proxied(struct bench *bench, struct bench_case *c, int what, bool *right)
 {
     double ignored = 0;

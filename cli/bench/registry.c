@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of benchmarks: one row per (bench, scope, target). A scope or target that a build can
- * offer is a row here; nothing else decides what `weft bench` knows. */
+/* The table of benchmarks: one row per (bench, scope, target). Only this table decides which
+ * benchmarks exist. */
 #include "bench/bench.h"
 
 #include <string.h>
@@ -334,7 +334,8 @@ int bench_sizes(const struct bench_options *options, const struct bench_entry *e
                 const size_t **sizes)
 {
     static const size_t usual[] = {8, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20};
-    /* One thread moves about 1 GB/s, and a grid of threads has memory for each of them. */
+    /* Largest default sizes: one thread moves about 1 GB/s, and a grid of threads needs memory
+     * for each. */
     static const size_t largest[SCOPE_COUNT] = {[SCOPE_THREAD] = 8 << 10, [SCOPE_WARP] = 64 << 10};
     size_t limit = entry->largest ? entry->largest : SIZE_MAX;
     int n = 0;

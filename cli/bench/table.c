@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of `weft bench`, and how its figures are written for people. */
+/* The table of `weft bench`, and the text form of its figures. */
 #include "bench/bench.h"
 
 #include <unistd.h>
