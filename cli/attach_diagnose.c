@@ -42,7 +42,7 @@ static const char *last_operation(const struct boxes_pe *pe)
     return pe->n_past ? pe->past[pe->n_past - 1].operation : "none";
 }
 
-static bool say_dead(const struct boxes_job *job, char *sentence, size_t bytes)
+static bool describe_dead(const struct boxes_job *job, char *sentence, size_t bytes)
 {
     for (int i = 0; i < job->count; i++) {
         const struct boxes_pe *pe = &job->pes[i];
@@ -63,7 +63,7 @@ static int count_waiting(const struct boxes_job *job)
     return waiting;
 }
 
-static void say_awaited(const struct boxes_job *job, int slot, char *sentence, size_t bytes)
+static void describe_awaited(const struct boxes_job *job, int slot, char *sentence, size_t bytes)
 {
     const struct boxes_pe *pe = &job->pes[slot];
     if (pe->state == BOXES_FINALIZED) {
@@ -82,7 +82,7 @@ static void say_awaited(const struct boxes_job *job, int slot, char *sentence, s
 }
 
 /* Describes the cycle that `slot` is in, starting at its lowest slot. */
-static void say_circle(const struct boxes_job *job, int slot, char *sentence, size_t bytes)
+static void describe_cycle(const struct boxes_job *job, int slot, char *sentence, size_t bytes)
 {
     int lowest = slot;
     for (int at = attach_waits_for(job, slot); at != slot; at = attach_waits_for(job, at))
@@ -101,7 +101,7 @@ static void say_circle(const struct boxes_job *job, int slot, char *sentence, si
 
 /* Follows the waits from `start` to a PE that does not wait, or around a cycle. False: they lead
  * to an unknown PE. */
-static bool follow(const struct boxes_job *job, int start, char *sentence, size_t bytes)
+static bool follow_waits(const struct boxes_job *job, int start, char *sentence, size_t bytes)
 {
     int at = start;
     for (int steps = 0; steps <= job->count; steps++) {
@@ -109,25 +109,25 @@ static bool follow(const struct boxes_job *job, int start, char *sentence, size_
         if (next == ATTACH_SOMEBODY)
             return false;
         if (next == ATTACH_NOBODY) {
-            say_awaited(job, at, sentence, bytes);
+            describe_awaited(job, at, sentence, bytes);
             return true;
         }
         at = next;
     }
-    say_circle(job, at, sentence, bytes); /* after job->count steps `at` is in the cycle */
+    describe_cycle(job, at, sentence, bytes); /* after job->count steps `at` is in the cycle */
     return true;
 }
 
 void attach_diagnose(const struct boxes_job *job, char *sentence, size_t bytes)
 {
     const struct boxes_pe *alone = NULL;
-    if (say_dead(job, sentence, bytes))
+    if (describe_dead(job, sentence, bytes))
         return;
     for (int i = 0; i < job->count; i++) {
         int whom = attach_waits_for(job, i);
         if (whom == ATTACH_SOMEBODY)
             alone = &job->pes[i];
-        if (whom >= 0 && follow(job, i, sentence, bytes))
+        if (whom >= 0 && follow_waits(job, i, sentence, bytes))
             return;
     }
     if (!alone) {

@@ -263,7 +263,7 @@ static bool has_points_anywhere(const struct bench_options *options)
     return false;
 }
 
-static int refuse(const struct bench_options *options)
+static int refuse_options(const struct bench_options *options)
 {
     fprintf(stderr,
             "weft bench: this build has no \"%s\" with memory %s, scope %s, target %s; see "
@@ -299,13 +299,13 @@ int cmd_bench(int argc, char **argv)
         bench_device_choose(&options);
         if (options.trace)
             return run_bench(&options);
-        return count_points(&options) ? run_bench(&options) : refuse(&options);
+        return count_points(&options) ? run_bench(&options) : refuse_options(&options);
     }
     if (options.scope == SCOPE_HOST || options.target != TARGET_COUNT)
         bench_device_choose(&options);
     if (!options.trace &&
         !(options.target == TARGET_COUNT ? has_points_anywhere(&options) : count_points(&options)))
-        return refuse(&options);
+        return refuse_options(&options);
     if (!options.pes)
         options.pes = 2;
     return options.paths ? bench_paths(&options, argc, argv)

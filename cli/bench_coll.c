@@ -62,8 +62,8 @@ static const struct argp_option coll_option_list[] = {
 };
 
 /* Calls take(item) for each item of a comma-separated list. False: an item was refused. */
-static bool each_of(const char *list, char *item, size_t bytes,
-                    bool (*take_item)(void *, const char *), void *to)
+static bool for_each_item(const char *list, char *item, size_t bytes,
+                          bool (*take_item)(void *, const char *), void *to)
 {
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         snprintf(item, bytes, "%.*s", (int)strcspn(at, ","), at);
@@ -133,7 +133,7 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
         options->form = COLL_CSV;
         return 0;
     case KEY_OPS:
-        if (!each_of(argument, item, sizeof item, take_op, options))
+        if (!for_each_item(argument, item, sizeof item, take_op, options))
             argp_error(state,
                        "--ops: unknown operation \"%s\"; known are broadcast, fcollect, "
                        "alltoall, gather, scatter, reduce, reducescatter, reduce_to, collect, "
@@ -141,7 +141,7 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
                        item);
         return 0;
     case KEY_WAYS:
-        if (!each_of(argument, item, sizeof item, take_way, options))
+        if (!for_each_item(argument, item, sizeof item, take_way, options))
             argp_error(state,
                        "--ways: unknown algorithm \"%s\"; known are auto, packets, two, lines, "
                        "twolines, direct, scratch, engines, copies",
@@ -149,7 +149,7 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_SIZES:
         options->n_sizes = 0;
-        if (!each_of(argument, item, sizeof item, take_size, options))
+        if (!for_each_item(argument, item, sizeof item, take_size, options))
             argp_error(state, "--sizes: \"%s\" is not a size such as 8, 4K or 1M (at most %d)",
                        item, BENCH_SIZES_MAX);
         return 0;
@@ -268,7 +268,7 @@ static size_t largest_bytes(const struct coll_options *options, int n, bool src)
     return (most + 4095) / 4096 * 4096;
 }
 
-static weft_status allocate(struct coll_bench *b)
+static weft_status allocate_buffers(struct coll_bench *b)
 {
     size_t src = largest_bytes(b->options, b->members, true),
            dst = largest_bytes(b->options, b->members, false);
@@ -333,11 +333,11 @@ static weft_status open_bench(struct coll_bench *b, struct bench_options *plain)
     return WEFT_OK;
 }
 
-static weft_status prepare(struct coll_bench *b)
+static weft_status prepare_coll_bench(struct coll_bench *b)
 {
     weft_status status = bench_prepare(&b->bench);
     if (!status)
-        status = allocate(b);
+        status = allocate_buffers(b);
     if (!status)
         status = join_team(b);
     if (status || b->member < 0)
@@ -352,7 +352,7 @@ static weft_status prepare(struct coll_bench *b)
 /* -------------------------------------------------------------------------------------- points */
 
 /* Computes the bandwidth of a row, and its lower bound on the stand-in. */
-static void reckon(struct coll_bench *b, struct coll_row *row)
+static void compute_row_rates(struct coll_bench *b, struct coll_row *row)
 {
     double us = row->us[row->us[COLL_GRAPH] >= 0 ? COLL_GRAPH : COLL_STREAM];
     row->gbps = coll_gbps(row->op, row->bytes, b->members, us);
@@ -363,7 +363,7 @@ static void reckon(struct coll_bench *b, struct coll_row *row)
     }
 }
 
-static bool model(struct coll_bench *b, struct coll_row *row)
+static bool model_row(struct coll_bench *b, struct coll_row *row)
 {
     row->taken = COLL_WAY_AUTO;
     row->model_us = row->floor_us = -1;
@@ -383,7 +383,7 @@ static bool model(struct coll_bench *b, struct coll_row *row)
     return row->way == COLL_WAY_AUTO || row->way == COLL_WAY_COPIES || m.us >= 0;
 }
 
-static void say_not_served(const struct coll_bench *b, const struct coll_row *row)
+static void report_not_possible(const struct coll_bench *b, const struct coll_row *row)
 {
     if (!b->options->named_ways || b->bench.me != 0)
         return;
@@ -399,14 +399,14 @@ static weft_status run_size(struct coll_bench *b, int op, size_t bytes)
         struct coll_row row = {.op = op, .way = (enum coll_way)way, .bytes = bytes};
         if (!b->options->ways[way])
             continue;
-        if (!model(b, &row)) {
-            say_not_served(b, &row);
+        if (!model_row(b, &row)) {
+            report_not_possible(b, &row);
             continue;
         }
         status = tool_coll_force(b->bench.world, row.way, b->options->sms);
         if (!status)
             status = coll_time(b, &row);
-        reckon(b, &row);
+        compute_row_rates(b, &row);
         if (!status && b->bench.me == 0)
             coll_print_row(b, &row);
     }
@@ -459,7 +459,7 @@ static int coll_give_up(const struct coll_bench *b)
     weft_abort(b->bench.job, EXIT_FAULT);
 }
 
-static bool has_two_pes(const struct coll_bench *b)
+static bool fits_coll_job(const struct coll_bench *b)
 {
     bool team = b->members <= b->bench.n, pes = !b->options->pes || b->options->pes == b->bench.n;
     if (b->bench.me == 0 && !team)
@@ -473,9 +473,9 @@ static bool has_two_pes(const struct coll_bench *b)
 }
 
 /* Runs the whole job and returns the exit status. */
-static int walk(struct coll_bench *b)
+static int run_whole_job(struct coll_bench *b)
 {
-    if (prepare(b) || (b->member >= 0 && run_member(b)))
+    if (prepare_coll_bench(b) || (b->member >= 0 && run_member(b)))
         return coll_give_up(b);
     b->bench.world = b->all;
     if (weft_barrier(b->all))
@@ -495,11 +495,11 @@ static int run_coll_job(const struct coll_options *options)
     struct coll_bench b = {.options = options, .cuda = options->target == TARGET_CUDA};
     if (open_bench(&b, &plain))
         return coll_give_up(&b);
-    if (!has_two_pes(&b)) {
+    if (!fits_coll_job(&b)) {
         weft_finalize(b.bench.job);
         return EXIT_USAGE;
     }
-    int code = walk(&b);
+    int code = run_whole_job(&b);
     free(b.wanted);
     free(b.seen);
     return code;

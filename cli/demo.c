@@ -112,16 +112,16 @@ static int be_a_pe(const struct options *options)
     if (demo_prove(&demo) || demo_measure(&demo))
         return demo_give_up(&demo);
     if (tells)
-        demo_tell_paths(&demo);
+        demo_print_paths(&demo);
     if (demo_gpu(&demo))
         return demo_give_up(&demo);
     if (tells)
-        demo_tell_gpu(&demo);
+        demo_print_gpu(&demo);
     if (demo_picture(&demo))
         return demo_give_up(&demo);
     if (tells) {
-        demo_tell_picture(&demo);
-        demo_tell_summary(&demo, cpus, options->called);
+        demo_print_picture(&demo);
+        demo_print_summary(&demo, cpus, options->called);
     } else if (demo.bench.me == 0) {
         demo_json(&demo, cpus);
     }
@@ -228,8 +228,8 @@ static int start_demo_job(struct options *options)
     if (!options->pes)
         options->pes = pes_for(options->gpus);
     if (!options->json) {
-        demo_tell_machine(links, usable_cpus());
-        demo_links_tell(links);
+        demo_print_machine(links, usable_cpus());
+        demo_links_print(links);
         fflush(stdout);
     }
     char *text = json_dumps(links, JSON_COMPACT | JSON_REAL_PRECISION(9));

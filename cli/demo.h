@@ -108,14 +108,14 @@ weft_status demo_kernels_plate(struct demo *demo);
 json_t *demo_links(void);
 int demo_links_gpus(const json_t *links);  /* number of usable GPUs */
 bool demo_links_good(const json_t *links); /* no path test failed */
-void demo_links_tell(const json_t *links);
+void demo_links_print(const json_t *links);
 
 /* demo_tell.c. */
-void demo_tell_machine(const json_t *links, int cpus);
-void demo_tell_paths(const struct demo *demo);
-void demo_tell_gpu(const struct demo *demo);
-void demo_tell_picture(const struct demo *demo);
-void demo_tell_summary(const struct demo *demo, int cpus, const char *weft);
+void demo_print_machine(const json_t *links, int cpus);
+void demo_print_paths(const struct demo *demo);
+void demo_print_gpu(const struct demo *demo);
+void demo_print_picture(const struct demo *demo);
+void demo_print_summary(const struct demo *demo, int cpus, const char *weft);
 void demo_json(const struct demo *demo, int cpus);
 bool demo_good(const struct demo *demo);
 /* Whether two PEs use the same GPU. Valid after demo_gpu(). */

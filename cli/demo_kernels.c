@@ -15,8 +15,9 @@ enum { SLOW_STEPS = 64, PLATE_EDGE = 4096, PLATE_STEPS = 100 };
 
 /* Solves one grid by kernels. PE 0 compares it with the serial result and adds to *run.
  * `expected` has the start values, and space for the serial result. */
-static weft_status solve(struct demo *demo, size_t width, size_t height, const float *start,
-                         const unsigned char *fixed, uint64_t steps, struct demo_kernel_run *run)
+static weft_status solve_by_kernels(struct demo *demo, size_t width, size_t height,
+                                    const float *start, const unsigned char *fixed, uint64_t steps,
+                                    struct demo_kernel_run *run)
 {
     size_t bytes = width * height * sizeof(float);
     bool compares = demo->bench.me == 0;
@@ -60,8 +61,8 @@ weft_status demo_kernels_picture(struct demo *demo)
             status = demo_plane_make(image, channel, &plane);
         if (status)
             return status;
-        status = solve(demo, image->width, image->height, plane.values, plane.fixed,
-                       (uint64_t)steps, run);
+        status = solve_by_kernels(demo, image->width, image->height, plane.values, plane.fixed,
+                                  (uint64_t)steps, run);
         demo_plane_free(&plane);
     }
     return status;
@@ -83,7 +84,7 @@ weft_status demo_kernels_plate(struct demo *demo)
         fixed[i] = fixed[(edge - 1) * edge + i] = fixed[i * edge] = fixed[i * edge + edge - 1] = 1;
     }
     if (!status)
-        status = solve(demo, edge, edge, start, fixed, PLATE_STEPS, run);
+        status = solve_by_kernels(demo, edge, edge, start, fixed, PLATE_STEPS, run);
     demo->plate_edge = edge;
     free(start);
     free(fixed);

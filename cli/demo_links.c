@@ -142,7 +142,7 @@ static const char *text_of_figure(const json_t *pair, const char *key, const cha
     return text;
 }
 
-static void tell_pair(const json_t *pair)
+static void print_link_pair(const json_t *pair)
 {
     char expected[24], measured[24], us[24];
     const char *proof = json_string_value(json_object_get(pair, "proof"));
@@ -158,7 +158,7 @@ static void tell_pair(const json_t *pair)
         printf("          %s\n", json_string_value(json_object_get(pair, "evidence")));
 }
 
-void demo_links_tell(const json_t *links)
+void demo_links_print(const json_t *links)
 {
     enum { MOST_LINES = 12 };
     const json_t *pairs = json_object_get(links, "pairs");
@@ -174,7 +174,7 @@ void demo_links_tell(const json_t *links)
     json_array_foreach(pairs, i, pair)
     {
         if (i < MOST_LINES)
-            tell_pair(pair);
+            print_link_pair(pair);
         proven += strcmp(json_string_value(json_object_get(pair, "proof")), "proven") == 0;
     }
     if (n > MOST_LINES)

@@ -115,8 +115,8 @@ static uint64_t steps_allowed(const struct image *image)
 }
 
 /* Restores the plane with the first `workers` PEs. PE 0 gets the result in the plane's values. */
-static weft_status mend_plane(struct demo *demo, int workers, struct demo_plane *plane,
-                              struct solver_result *result)
+static weft_status restore_plane(struct demo *demo, int workers, struct demo_plane *plane,
+                                 struct solver_result *result)
 {
     const struct image *image = &demo->before;
     struct solver *solver;
@@ -142,7 +142,8 @@ static int rounds(const struct image *image)
 
 /* Restores all colours. `serial` has the serial results, one grid per colour (PE 0; NULL
  * elsewhere). */
-static weft_status mend(struct demo *demo, int workers, const float *serial, struct demo_run *run)
+static weft_status restore_image(struct demo *demo, int workers, const float *serial,
+                                 struct demo_run *run)
 {
     const struct image *image = &demo->before;
     size_t cells = (size_t)image->width * image->height;
@@ -153,7 +154,7 @@ static weft_status mend(struct demo *demo, int workers, const float *serial, str
         weft_status status = demo_plane_make(image, channel, &plane);
         if (status)
             return status;
-        status = mend_plane(demo, workers, &plane, &result);
+        status = restore_plane(demo, workers, &plane, &result);
         run->seconds += result.seconds;
         if (!status && serial)
             run->identical &=
@@ -166,12 +167,12 @@ static weft_status mend(struct demo *demo, int workers, const float *serial, str
 }
 
 /* Runs several times with this many PEs. Every result is compared; the shortest time counts. */
-static weft_status mend_in_rounds(struct demo *demo, int workers, const float *serial)
+static weft_status restore_in_rounds(struct demo *demo, int workers, const float *serial)
 {
     struct demo_run *best = &demo->runs[demo->n_runs++], run;
-    weft_status status = mend(demo, workers, serial, best);
+    weft_status status = restore_image(demo, workers, serial, best);
     for (int round = 1; !status && round < rounds(&demo->before); round++) {
-        status = mend(demo, workers, serial, &run);
+        status = restore_image(demo, workers, serial, &run);
         best->identical &= run.identical;
         if (run.seconds < best->seconds)
             best->seconds = run.seconds;
@@ -180,7 +181,7 @@ static weft_status mend_in_rounds(struct demo *demo, int workers, const float *s
 }
 
 /* PE 0: solves one colour in one process, as often. Adds the shortest time to the total. */
-static weft_status mend_plane_serially(struct demo *demo, unsigned channel, float *values)
+static weft_status restore_plane_serially(struct demo *demo, unsigned channel, float *values)
 {
     const struct image *image = &demo->before;
     double seconds = 0;
@@ -207,7 +208,7 @@ static weft_status mend_plane_serially(struct demo *demo, unsigned channel, floa
 }
 
 /* PE 0: solves all colours. *results has one grid per colour; the caller frees it. */
-static weft_status mend_serially(struct demo *demo, float **results)
+static weft_status restore_serially(struct demo *demo, float **results)
 {
     const struct image *image = &demo->before;
     size_t cells = (size_t)image->width * image->height;
@@ -217,7 +218,7 @@ static weft_status mend_serially(struct demo *demo, float **results)
                          cells);
     weft_status status = WEFT_OK;
     for (unsigned channel = 0; !status && channel < image->channels; channel++)
-        status = mend_plane_serially(demo, channel, *results + channel * cells);
+        status = restore_plane_serially(demo, channel, *results + channel * cells);
     return status;
 }
 
@@ -243,9 +244,9 @@ static weft_status write_pictures(struct demo *demo, const float *results)
         demo->missing += missing;
         for (unsigned channel = 0; channel < image->channels; channel++) {
             uint8_t *original = &image->samples[i * image->channels + channel];
-            uint8_t mended = to_sample(results[channel * cells + i]);
-            after.samples[i * image->channels + channel] = mended;
-            error += abs(mended - *original);
+            uint8_t restored = to_sample(results[channel * cells + i]);
+            after.samples[i * image->channels + channel] = restored;
+            error += abs(restored - *original);
             if (missing)
                 *original = 0;
         }
@@ -272,10 +273,10 @@ weft_status demo_picture(struct demo *demo)
     float *serial = NULL;
     weft_status status = share_image(demo);
     if (!status && demo->bench.me == 0)
-        status = mend_serially(demo, &serial);
+        status = restore_serially(demo, &serial);
     for (int workers = 1; !status && workers <= demo->bench.n;
          workers = next_workers(workers, demo->bench.n))
-        status = mend_in_rounds(demo, workers, serial);
+        status = restore_in_rounds(demo, workers, serial);
     if (!status && demo->kernels)
         status = demo_kernels_picture(demo);
     if (!status && demo->kernels && demo->cuda && !demo_shares_gpu(demo))

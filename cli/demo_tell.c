@@ -4,26 +4,27 @@
 
 #include <unistd.h>
 
-static const char *many(int n)
+static const char *plural_s(int n)
 {
     return n == 1 ? "" : "s";
 }
 
-void demo_tell_machine(const json_t *links, int cpus)
+void demo_print_machine(const json_t *links, int cpus)
 {
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     const json_t *gpus = json_object_get(links, "gpus"), *first = json_array_get(gpus, 0);
     printf("Weft %s on this machine: %s, %d CPU%s, %.0f GiB of memory", weft_version(),
-           json_string_value(json_object_get(links, "cpu")), cpus, many(cpus), memory / (1 << 30));
+           json_string_value(json_object_get(links, "cpu")), cpus, plural_s(cpus),
+           memory / (1 << 30));
     if (demo_links_gpus(links))
-        printf(", %d GPU%s (%s).\n", demo_links_gpus(links), many(demo_links_gpus(links)),
+        printf(", %d GPU%s (%s).\n", demo_links_gpus(links), plural_s(demo_links_gpus(links)),
                json_string_value(json_object_get(first, "name")));
     else
         printf(", no GPU that can be used (%s).\n",
                json_string_value(json_object_get(links, "unusable")));
 }
 
-void demo_tell_paths(const struct demo *demo)
+void demo_print_paths(const struct demo *demo)
 {
     const struct bench_floors *floors = &demo->bench.floors;
     printf("\n"
@@ -71,7 +72,7 @@ bool demo_shares_gpu(const struct demo *demo)
     return false;
 }
 
-static void tell_gpu_pairs(const struct demo *demo)
+static void print_gpu_pairs(const struct demo *demo)
 {
     printf("\n"
            "The same between GPU memories: puts called by the host, and puts called by kernels.\n\n"
@@ -90,7 +91,7 @@ static void tell_gpu_pairs(const struct demo *demo)
         printf("    (PEs share a GPU, on which the kernels of two processes take turns)\n");
 }
 
-void demo_tell_gpu(const struct demo *demo)
+void demo_print_gpu(const struct demo *demo)
 {
     bool right = demo->n_gpu_pairs > 0;
     for (int i = 0; i < demo->n_gpu_pairs; i++)
@@ -98,7 +99,7 @@ void demo_tell_gpu(const struct demo *demo)
     if (*demo->gpu_why)
         printf("\nNOT shown on GPUs: %s\n", demo->gpu_why);
     if (demo->gpus && demo->n_gpu_pairs)
-        tell_gpu_pairs(demo);
+        print_gpu_pairs(demo);
     else if (demo->n_gpu_pairs)
         printf("\n"
                "The GPU code ran here on CPU threads: kernels put and signalled between all PEs, "
@@ -108,7 +109,7 @@ void demo_tell_gpu(const struct demo *demo)
     fflush(stdout);
 }
 
-static void tell_kernels(const struct demo *demo)
+static void print_kernel_runs(const struct demo *demo)
 {
     const struct demo_kernel_run *picture = &demo->picture_by_kernels;
     const struct demo_kernel_run *plate = &demo->plate_by_kernels;
@@ -128,7 +129,7 @@ static void tell_kernels(const struct demo *demo)
                plate->identical ? "the same, byte for byte" : "DIFFERENT");
 }
 
-void demo_tell_picture(const struct demo *demo)
+void demo_print_picture(const struct demo *demo)
 {
     const struct image *image = &demo->before;
     printf("\n"
@@ -147,7 +148,7 @@ void demo_tell_picture(const struct demo *demo)
                bench_us_text(demo->runs[i].seconds * 1e6).text,
                demo->runs[0].seconds / demo->runs[i].seconds,
                demo->runs[i].identical ? "the same, byte for byte" : "DIFFERENT");
-    tell_kernels(demo);
+    print_kernel_runs(demo);
     printf("    The restored pixels differ from the original by %.1f of 255 on average.\n",
            demo->error);
 }
@@ -167,7 +168,7 @@ bool demo_good(const struct demo *demo)
     return good;
 }
 
-void demo_tell_summary(const struct demo *demo, int cpus, const char *weft)
+void demo_print_summary(const struct demo *demo, int cpus, const char *weft)
 {
     const struct demo_run *last = &demo->runs[demo->n_runs - 1];
     double put = 0, copy = 0;
@@ -182,7 +183,7 @@ void demo_tell_summary(const struct demo *demo, int cpus, const char *weft)
            copy > 0 ? 100 * put / copy : 0);
     printf("  %d PEs did the work of one %.2f times as fast", last->pes,
            demo->runs[0].seconds / last->seconds);
-    printf(cpus < last->pes ? ", sharing %d CPU%s.\n" : ".\n", cpus, many(cpus));
+    printf(cpus < last->pes ? ", sharing %d CPU%s.\n" : ".\n", cpus, plural_s(cpus));
     printf("  See %s and %s\n", demo->before_png, demo->after_png);
     printf("\n"
            "Next\n"

@@ -33,7 +33,7 @@ enum {
 static const uint64_t limit_usual_ns = UINT64_C(120000000000);
 
 /* The parsers of host lists have already printed what is wrong. */
-static error_t take_doctor_hosts(bool good)
+static error_t require_doctor_hosts(bool good)
 {
     if (!good)
         exit(EXIT_USAGE);
@@ -46,11 +46,11 @@ static error_t parse_reach(int key, char *argument, struct argp_state *state,
 {
     switch (key) {
     case KEY_HOSTS:
-        return take_doctor_hosts(run_parse_hosts(&a->reach, argument));
+        return require_doctor_hosts(run_parse_hosts(&a->reach, argument));
     case KEY_HOSTFILE:
-        return take_doctor_hosts(run_parse_hostfile(&a->reach, argument));
+        return require_doctor_hosts(run_parse_hostfile(&a->reach, argument));
     case KEY_ALLOCATION:
-        return take_doctor_hosts(doctor_take_allocation(&a->reach));
+        return require_doctor_hosts(doctor_add_allocation(&a->reach));
     case KEY_JOB:
         a->job = true;
         return 0;
@@ -283,7 +283,8 @@ static int print_machine(const struct machine *machine, const struct diagnosis *
 }
 
 /* Reads the counters again once the interval since `began_ns` has passed. */
-static void look_again(struct machine *machine, const struct doctor_options *a, uint64_t began_ns)
+static void read_counters_again(struct machine *machine, const struct doctor_options *a,
+                                uint64_t began_ns)
 {
     uint64_t passed = clock_now_ns() - began_ns;
     uint64_t left = passed < a->interval_ns ? a->interval_ns - passed : 0;
@@ -306,7 +307,7 @@ static void measure_machine(struct machine *machine, const struct doctor_options
     else if (!a->machine.file && !a->quick && machine->n_gpus)
         machine_options_try(machine);
     if (a->interval_ns)
-        look_again(machine, a, began_ns);
+        read_counters_again(machine, a, began_ns);
 }
 
 /* Examines this machine and prints the selected output. */
@@ -398,7 +399,7 @@ static int examine_job(struct doctor_job *job, const struct doctor_options *a,
     return silent ? EXIT_GOOD : judge_cluster(&cluster, a, expected);
 }
 
-static int answer(const struct doctor_options *a)
+static int run_doctor(const struct doctor_options *a)
 {
     static struct profile expectation;
     const struct profile *expected = a->against ? &expectation : NULL;
@@ -429,7 +430,7 @@ int cmd_doctor(int argc, char **argv)
     struct doctor_options a = {.limit_ns = limit_usual_ns};
     run_say_as("weft doctor");
     argp_parse(&argp, argc, argv, 0, NULL, &a);
-    int status = answer(&a);
+    int status = run_doctor(&a);
     for (int i = 0; i < a.reach.host_count; i++)
         free(a.reach.hosts[i].name);
     free(a.reach.hosts);

@@ -50,7 +50,7 @@ bool doctor_node_read(struct node *node, const char *text);
 bool doctor_visit_hosts(const struct doctor_options *options, struct cluster *cluster);
 /* Adds the hosts of the Slurm allocation of this process, reached by srun unless the user named
  * another command. False: it has reported why. */
-bool doctor_take_allocation(struct run_options *reach);
+bool doctor_add_allocation(struct run_options *reach);
 
 /* --- doctor_job.c: gathers the reports from the PEs of a job --- */
 

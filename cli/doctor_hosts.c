@@ -22,7 +22,7 @@
 enum {
     AT_ONCE = 64,            /* remote shells that run at the same time */
     REPORT_BYTES = 16 << 20, /* limit of the size of a report */
-    WORDS_BYTES = 4096,      /* bytes kept from the end of the shell's messages */
+    MESSAGE_BYTES = 4096,    /* bytes kept from the end of the shell's messages */
     OUT = 0,
     ERR = 1,
 };
@@ -90,8 +90,8 @@ static void start_visit(struct visit *visit, const struct doctor_options *option
 {
     char **words = NULL, *text = NULL;
     visit->ends_ns = clock_now_ns() + options->limit_ns;
-    if (run_reach_words(visit->node->name, options->reach.rsh, options->reach.weft, arguments,
-                        &words, &text))
+    if (run_reach_command(visit->node->name, options->reach.rsh, options->reach.weft, arguments,
+                          &words, &text))
         snprintf(visit->node->why, sizeof visit->node->why, "%s", weft_last_error());
     else if (!start_process(visit, words))
         fail_visit(visit, "starting the remote shell");
@@ -100,10 +100,10 @@ static void start_visit(struct visit *visit, const struct doctor_options *option
 }
 
 /* Keeps the whole report, and the end of the shell's messages. */
-static void keep(struct visit *visit, int stream, const char *bytes, size_t n)
+static void append_output(struct visit *visit, int stream, const char *bytes, size_t n)
 {
-    if (stream == ERR && visit->used[ERR] + n > WORDS_BYTES) {
-        size_t drop = visit->used[ERR] + n - WORDS_BYTES;
+    if (stream == ERR && visit->used[ERR] + n > MESSAGE_BYTES) {
+        size_t drop = visit->used[ERR] + n - MESSAGE_BYTES;
         drop = drop < visit->used[ERR] ? drop : visit->used[ERR];
         memmove(visit->text[ERR], visit->text[ERR] + drop, visit->used[ERR] - drop);
         visit->used[ERR] -= drop;
@@ -121,10 +121,10 @@ static void keep(struct visit *visit, int stream, const char *bytes, size_t n)
 
 static void read_stream(struct visit *visit, int stream)
 {
-    char bytes[WORDS_BYTES];
+    char bytes[MESSAGE_BYTES];
     ssize_t n;
     while ((n = read(visit->fds[stream], bytes, sizeof bytes)) > 0)
-        keep(visit, stream, bytes, (size_t)n);
+        append_output(visit, stream, bytes, (size_t)n);
     if (n == 0 || errno != EAGAIN) {
         close(visit->fds[stream]);
         visit->fds[stream] = -1;
@@ -132,7 +132,7 @@ static void read_stream(struct visit *visit, int stream)
 }
 
 /* The last non-empty line of the shell's messages. */
-static const char *last_words(struct visit *visit)
+static const char *last_message(struct visit *visit)
 {
     char *text = visit->text[ERR];
     size_t end = visit->used[ERR];
@@ -148,10 +148,10 @@ static const char *last_words(struct visit *visit)
     return line;
 }
 
-static void tell_failure(struct visit *visit, int status, uint64_t limit_ns)
+static void describe_failure(struct visit *visit, int status, uint64_t limit_ns)
 {
     struct node *node = visit->node;
-    const char *words = last_words(visit);
+    const char *words = last_message(visit);
     char how[96];
     if (visit->late)
         snprintf(how, sizeof how, "no answer in %g s", (double)limit_ns / 1e9);
@@ -180,7 +180,7 @@ static void end_visit(struct visit *visit, uint64_t limit_ns)
         ;
     visit->pid = 0;
     if (visit->late || !doctor_node_read(visit->node, visit->text[OUT] ? visit->text[OUT] : ""))
-        tell_failure(visit, status, limit_ns);
+        describe_failure(visit, status, limit_ns);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
@@ -271,7 +271,7 @@ bool doctor_visit_hosts(const struct doctor_options *options, struct cluster *cl
     return true;
 }
 
-bool doctor_take_allocation(struct run_options *reach)
+bool doctor_add_allocation(struct run_options *reach)
 {
     const char *nodes = getenv("SLURM_JOB_NODELIST");
     if (!nodes || !*nodes) {

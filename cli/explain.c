@@ -216,7 +216,7 @@ static void print_ladder(const struct verdict *v)
     }
 }
 
-static bool of_one_cause(const struct finding *a, const struct finding *b)
+static bool have_same_cause(const struct finding *a, const struct finding *b)
 {
     return a->reason == b->reason && a->weight == b->weight && strcmp(a->path, b->path) == 0;
 }
@@ -224,7 +224,7 @@ static bool of_one_cause(const struct finding *a, const struct finding *b)
 static bool is_first_of_reason(const struct findings *findings, int at)
 {
     for (int i = 0; i < at; i++)
-        if (of_one_cause(&findings->list[i], &findings->list[at]))
+        if (have_same_cause(&findings->list[i], &findings->list[at]))
             return false;
     return true;
 }
@@ -251,19 +251,19 @@ static bool same_remedy(const struct finding *a, const struct finding *b)
 /* Prints all findings of one cause together. */
 static void print_finding(const struct findings *findings, int at)
 {
-    const struct finding *f = &findings->list[at], *told = f;
+    const struct finding *f = &findings->list[at], *last = f;
     columns_print(stdout, 4, "  %s%s%s%s  %s", reason_table[f->reason].code, *f->path ? " (" : "",
                   f->path, *f->path ? ")" : "", reason_table[f->reason].cause);
     for (int i = at; i < findings->n; i++) {
         const struct finding *other = &findings->list[i];
-        if (!of_one_cause(f, other))
+        if (!have_same_cause(f, other))
             continue;
-        if (!same_remedy(told, other))
-            print_remedy(told);
+        if (!same_remedy(last, other))
+            print_remedy(last);
         columns_print(stdout, LABEL, "    seen     %s", other->evidence);
-        told = other;
+        last = other;
     }
-    print_remedy(told);
+    print_remedy(last);
 }
 
 static void print_findings(const struct verdict *v, enum weight weight, const char *title)
@@ -409,7 +409,7 @@ static json_t *verdict_json(const struct verdict *v, const weft_file_info *file,
 /* --- running ---------------------------------------------------------------------------------- */
 
 /* Tries a GPU and a NIC by the ladder, and measures other pairs by the probe. */
-static weft_status measure_asked_pair(struct machine *machine, const struct probe *probe,
+static weft_status measure_named_pair(struct machine *machine, const struct probe *probe,
                                       const struct endpoint *x, const struct endpoint *y)
 {
     const struct endpoint *gpu = x->kind == ENDPOINT_GPU ? x : y, *other = gpu == x ? y : x;
@@ -433,14 +433,14 @@ static void measure_ends(const struct arguments *a, struct machine *machine, con
     if (a->options.file)
         machine_options_measure(&a->options, machine, 0); /* prints why not */
     else if ((!climbs && probe_open(machine, &probe)) ||
-             measure_asked_pair(machine, probe, &from, &to))
+             measure_named_pair(machine, probe, &from, &to))
         fprintf(stderr, "weft explain: --measure: %s\n", weft_last_error());
     probe_close(probe);
 }
 
 /* Resolves links and relative names on this machine, also of a file that does not exist yet. Not
  * for a recorded machine. */
-static const char *whole_path(const struct arguments *a, const char *name, char *real)
+static const char *absolute_path(const struct arguments *a, const char *name, char *real)
 {
     char folder[PATH_MAX];
     const char *last = strrchr(name, '/');
@@ -482,8 +482,8 @@ static int explain_one(const struct arguments *a, struct machine *machine, const
     int status = EXIT_USAGE;
     char real_x[PATH_MAX], real_y[PATH_MAX];
     measure_ends(a, machine, x, y);
-    x = whole_path(a, x, real_x);
-    y = whole_path(a, y, real_y);
+    x = absolute_path(a, x, real_x);
+    y = absolute_path(a, y, real_y);
     weft_file_info info;
     char why[1024];
     const weft_file_info *file = find_file(a, x, y, &info, why, sizeof why);

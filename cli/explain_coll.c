@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HANG = 4 }; /* indentation of continuation lines */
+enum { INDENT = 4 }; /* indentation of continuation lines */
 
 static int refuse_value(const char *what, const char *value, const char *remedy)
 {
@@ -19,7 +19,7 @@ static int refuse_value(const char *what, const char *value, const char *remedy)
     return EXIT_USAGE;
 }
 
-static int unknown_operation(const char *name)
+static int refuse_operation(const char *name)
 {
     char list[256] = "known are ";
     for (int i = 0; tool_coll_operation(i); i++) {
@@ -49,12 +49,12 @@ static void print_ways(const struct tool_coll_answer *a)
     }
     for (int i = 0; i < TOOL_COLL_WAYS; i++)
         if (a->ways[i].taken && strstr(a->ways[i].name, "lines"))
-            columns_print(stdout, HANG,
+            columns_print(stdout, INDENT,
                           "  A job uses packets instead where the LL128 test at a team's first "
                           "collective saw divided lines or PEs share a GPU, and for elements of "
                           "more than 8 bytes, averages, scaled sums and FP8.");
     if (a->wish)
-        columns_print(stdout, HANG, "  WEFT_COLL asks for %s%s", a->wish,
+        columns_print(stdout, INDENT, "  WEFT_COLL asks for %s%s", a->wish,
                       a->wish_taken ? "" : ", which is not possible here");
 }
 
@@ -71,38 +71,38 @@ static void print_blocks(const struct tool_coll_answer *a, uint64_t bytes)
                  (unsigned long long)a->round_bytes);
     if (a->chunks)
         snprintf(chunks, sizeof chunks, ", forwarded in %u chunks by each block", a->chunks);
-    columns_print(stdout, HANG, "  %s%s%s%s", blocks,
+    columns_print(stdout, INDENT, "  %s%s%s%s", blocks,
                   a->handed_on ? "; the other PEs forward the root's slices" : "", rounds, chunks);
 }
 
 static void print_rates(const struct tool_coll_answer *a)
 {
     bool of_file = strncmp(a->rates, "of ", 3) == 0;
-    columns_print(stdout, HANG, "  rates: %s%s", a->rates,
+    columns_print(stdout, INDENT, "  rates: %s%s", a->rates,
                   of_file ? "; a job uses them if all PEs have the same, else the built-in ones"
                           : "");
-    columns_print(stdout, HANG, "  estimated rates: %s", a->estimates);
+    columns_print(stdout, INDENT, "  estimated rates: %s", a->estimates);
     columns_print(
-        stdout, HANG,
+        stdout, INDENT,
         "  The times are estimates from these rates for a replayed graph. The lower bound for "
         "any algorithm is %.1f us.",
         a->floor_us);
     if (strcmp(a->rates, "built in") == 0)
-        columns_print(stdout, HANG,
+        columns_print(stdout, INDENT,
                       "  The other built-in rates were measured between H100 over NVLink 4. "
                       "`weft bench coll --tune` measures this machine's.");
 }
 
-static void print(const struct tool_coll_answer *a, uint64_t bytes, int members)
+static void print_answer(const struct tool_coll_answer *a, uint64_t bytes, int members)
 {
-    columns_print(stdout, HANG, "%s of %llu bytes%s on the GPUs of %d PEs", a->operation,
+    columns_print(stdout, INDENT, "%s of %llu bytes%s on the GPUs of %d PEs", a->operation,
                   (unsigned long long)bytes, a->blocks_each ? " from or for each" : "", members);
     if (a->copies)
-        columns_print(stdout, HANG,
+        columns_print(stdout, INDENT,
                       "  WEFT_COLL=copies: no kernel runs, the host puts block by block; without "
                       "it:");
     if (a->sized)
-        columns_print(stdout, HANG,
+        columns_print(stdout, INDENT,
                       "  The PEs exchange sizes by LL packets, then each stores its blocks into "
                       "%s",
                       a->sized_scratch ? "a team buffer" : "the destinations");
@@ -133,7 +133,7 @@ int explain_coll(int n, char **arguments)
     if (*end || members < 1 || members > TOOL_COLL_MEMBERS)
         return refuse_value("invalid number of PEs", arguments[2], "expected 1 to 64");
     if (!tool_coll_way(arguments[0], bytes, (int)members, &answer))
-        return unknown_operation(arguments[0]);
-    print(&answer, bytes, (int)members);
+        return refuse_operation(arguments[0]);
+    print_answer(&answer, bytes, (int)members);
     return EXIT_GOOD;
 }

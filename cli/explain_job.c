@@ -66,7 +66,7 @@ static void count_pair(struct summary *summary, const struct row *made, int from
     row->count++;
 }
 
-static void take(void *argument, const struct choices *one)
+static void add_choices(void *argument, const struct choices *one)
 {
     struct summary *summary = argument;
     summary->from += one->to == 0;
@@ -177,7 +177,7 @@ int explain_job_pes(int pid, json_t *result)
         fprintf(stderr, "weft explain: %s\n", why);
         return EXIT_USAGE;
     }
-    bool good = choices_read_all(pid, take, &summary, why, sizeof why);
+    bool good = choices_read_all(pid, add_choices, &summary, why, sizeof why);
     if (!good)
         fprintf(stderr, "weft explain: %s\n", why);
     json_t *operations = result ? json_array() : NULL;

@@ -124,7 +124,8 @@ static bool is_off(const struct choices *one)
 
 /* Reads the record of both PEs, or of the one on this machine. Returns how many were read;
  * `why`: which was not, and the reason. */
-static int read_ways(int pid, const int pes[2], struct choices *ways, char *why, int why_bytes)
+static int read_both_choices(int pid, const int pes[2], struct choices *ways, char *why,
+                             int why_bytes)
 {
     int wanted = pes[0] == pes[1] ? 1 : 2, read = 0;
     why[0] = '\0';
@@ -137,7 +138,7 @@ int explain_pes(int pid, const int pes[2], bool json)
 {
     static struct choices both[2];
     char why[512];
-    int n = read_ways(pid, pes, both, why, sizeof why);
+    int n = read_both_choices(pid, pes, both, why, sizeof why);
     bool off = false;
     if (why[0])
         fprintf(stderr, "weft explain: %s\n", why);

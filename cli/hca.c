@@ -129,7 +129,7 @@ static char *read_answer(int fd, int64_t end)
 
 /* Asks one adapter. NULL: it has ended, does not answer, or belongs to another user, which is
  * reported. */
-static char *ask(unsigned lid, int64_t end)
+static char *query_adapter(unsigned lid, int64_t end)
 {
     int64_t own_end = milliseconds() + ANSWER_MS;
     int fd = connect_to(lid);
@@ -164,7 +164,7 @@ static void make_printable(json_t *value)
     json_array_foreach(value, i, part) make_printable(part);
 }
 
-static json_t *ask_all(const struct options *options, int *silent)
+static json_t *query_all_adapters(const struct options *options, int *silent)
 {
     static unsigned lids[SOCKETS_MOST];
     json_t *all = json_array();
@@ -172,7 +172,7 @@ static json_t *ask_all(const struct options *options, int *silent)
     int64_t end = milliseconds() + ALL_MS;
     *silent = 0;
     for (int i = 0; i < n; i++) {
-        char *text = ask(lids[i], end);
+        char *text = query_adapter(lids[i], end);
         json_t *one = text ? json_loads(text, 0, NULL) : NULL;
         make_printable(one);
         if (one &&
@@ -303,7 +303,7 @@ int cmd_hca(int argc, char **argv)
     struct options options = {.queues = true};
     int silent;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    json_t *all = ask_all(&options, &silent), *device;
+    json_t *all = query_all_adapters(&options, &silent), *device;
     size_t i, n = json_array_size(all);
     if (options.json) {
         json_dumpf(all, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);

@@ -88,7 +88,7 @@ static void handle_signal(struct run *run, int number)
     case SIGTERM:
     case SIGHUP:
     case SIGQUIT:
-        run_ask_to_end(run, number);
+        run_request_end(run, number);
         break;
     case SIGTSTP:
         run_signal_all(run, SIGTSTP);
@@ -131,7 +131,7 @@ static void handle_event(struct run *run, const struct epoll_event *event)
         read_signals(run);
         break;
     case RUN_EVENT_EXIT:
-        run_look_for_exits(run);
+        run_find_exits(run);
         break;
     case RUN_EVENT_SOCKET:
         if (event->events & EPOLLOUT)
@@ -159,7 +159,7 @@ static void handle_event(struct run *run, const struct epoll_event *event)
         run_hosts_exited(run, number);
         break;
     case RUN_EVENT_LAUNCHER:
-        run_agent_hear(run, event->events);
+        run_agent_receive(run, event->events);
         break;
     }
 }
@@ -203,12 +203,12 @@ static void handle_time(struct run *run)
 
 /* Whether the loop continues: PEs run; or, at the launcher of several hosts, agents run; or, at
  * an agent, the launcher has not sent HOST_FINISH yet. */
-static bool goes_on(struct run *run)
+static bool loop_continues(struct run *run)
 {
     if (run->alive > 0)
         return true;
     if (run->postponed.until_ns)
-        run_settle(run, true);
+        run_end_postponed(run, true);
     return run->hosts ? run_hosts_wait(run) : run->agent && !run->agent->finish;
 }
 
@@ -225,7 +225,7 @@ static void stop_waiting(struct run *run, int error)
 
 static void loop(struct run *run)
 {
-    while (goes_on(run)) {
+    while (loop_continues(run)) {
         struct epoll_event events[64];
         int n = epoll_wait(run->epoll, events, 64, milliseconds_to_wait(run));
         if (n < 0 && errno != EINTR) {
@@ -236,7 +236,7 @@ static void loop(struct run *run)
             handle_event(run, &events[i]);
         handle_time(run);
     }
-    run_settle(run, true);
+    run_end_postponed(run, true);
 }
 
 /* ----------------------------------------------------------------------------------------- run */
@@ -263,7 +263,7 @@ bool run_prepare(struct run *run)
     }
     if (!make_output_dir(run->options.output_dir) || !run_start_guard(run))
         return false;
-    if (!run_adopt_orphans()) {
+    if (!run_become_subreaper()) {
         run_say("prctl(PR_SET_CHILD_SUBREAPER): %s", strerror(errno));
         return false;
     }
@@ -344,7 +344,7 @@ static int run_here(struct run *run)
 static bool list_hosts(struct run *run)
 {
     struct run_options *options = &run->options;
-    if (options->host_count && !run_deal_pes(options)) {
+    if (options->host_count && !run_distribute_pes(options)) {
         for (int i = 0; i < options->host_count; i++)
             free(options->hosts[i].name);
         free(options->hosts);

@@ -66,7 +66,7 @@ struct run_pe {
     pid_t program;     /* Process that joined: not `pid` when `pid` is a shell. */
     int program_pidfd; /* pidfd of `program` when that is not `pid`, else -1 */
     bool program_gone; /* `program` ended before the launcher could watch it */
-    bool told_the_end;
+    bool end_sent;
     bool lost;           /* Its host was lost: its exit status is unknown. */
     uint64_t cut_off_ns; /* Time at which its connection was found closed while it was in the job;
                             0: not closed. */
@@ -87,8 +87,8 @@ struct run_sink {
 
 enum run_phase {
     RUN_WORKING,
-    RUN_TOLD,      /* PEs that are connected have received the reason why the job ends */
-    RUN_DEAF_GONE, /* PEs that have not joined have been sent SIGTERM */
+    RUN_NOTIFIED,            /* PEs that are connected have received the reason why the job ends */
+    RUN_UNJOINED_TERMINATED, /* PEs that have not joined have been sent SIGTERM */
     RUN_TERMINATED,
     RUN_KILLED,
 };
@@ -123,9 +123,9 @@ struct run {
     enum run_phase phase;
     uint64_t phase_ends_ns;
     uint64_t started_ns;
-    int result;       /* exit status of weft run, -1 while undecided */
-    int culprit;      /* PE whose exit status becomes `result`, or -1 */
-    int asked_to_end; /* signal by which the user asked the job to end, or 0 */
+    int result;           /* exit status of weft run, -1 while undecided */
+    int culprit;          /* PE whose exit status becomes `result`, or -1 */
+    int end_requested_by; /* signal by which the user asked the job to end, or 0 */
     weft_status end_status;
     char end_sentence[512];
     struct { /* A reason to end that waits for a dying PE, which may be the real cause. */
@@ -201,7 +201,7 @@ int run_agent_main(struct run *run); /* returns the exit status */
 void run_agent_serve(struct run *run, int pe);
 void run_agent_exited(struct run *run, int pe);
 void run_agent_program_ended(struct run *run, int pe);
-void run_agent_hear(struct run *run, uint32_t events);
+void run_agent_receive(struct run *run, uint32_t events);
 
 /* run_options.c */
 bool run_parse_options(struct run_options *options, int argc, char **argv); /* false: no memory */
@@ -215,12 +215,12 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
 /* As run_end(), without a wait for another PE whose death may be the cause. */
 void run_begin_end(struct run *run, int pe, weft_status status, int result, const char *sentence);
 
-void run_look_for_exits(struct run *run); /* a PE may have ended: judges those that have */
-void run_judge_exits(struct run *run);    /* judges the PEs that are `to_judge` */
+void run_find_exits(struct run *run);  /* a PE may have ended: judges those that have */
+void run_judge_exits(struct run *run); /* judges the PEs that are `to_judge` */
 
 /* The user asks the job to end by this signal, which the PEs get. After a second request they
  * get SIGKILL at once. */
-void run_ask_to_end(struct run *run, int number);
+void run_request_end(struct run *run, int number);
 void run_signal_all(struct run *run, int number);
 
 uint64_t run_end_due_ns(const struct run *run,
@@ -229,13 +229,13 @@ void run_end_by_time(struct run *run, uint64_t now);
 
 /* Ends the job for the postponed reason when the dying PE has ended or takes too long. now: ends
  * it in any case. */
-void run_settle(struct run *run, bool now);
+void run_end_postponed(struct run *run, bool now);
 
 /* After all PEs have ended: ends processes left in their process groups and reaps them. */
 void run_clean_up(struct run *run);
 
 /* run_orphans.c */
-bool run_adopt_orphans(void); /* makes this process the subreaper of orphans (prctl(2)) */
+bool run_become_subreaper(void); /* makes this process the subreaper of orphans (prctl(2)) */
 pid_t run_find_detached(struct run *run, int pe); /* the process that continues as this PE, or 0 */
 void run_reap_orphans(struct run *run);           /* reaps orphans that have ended */
 void run_end_orphans(
@@ -262,7 +262,7 @@ bool run_start_pes(struct run *run, const char *path);
 void run_serve(struct run *run, int pe);        /* the PE's socket is readable */
 void run_flush_socket(struct run *run, int pe); /* the PE's socket may be writable again */
 void run_program_ended(struct run *run, int pe);
-void run_tell_end(struct run *run, int pe);
+void run_send_end(struct run *run, int pe);
 void run_retry_sending(struct run *run);
 void run_close_socket(struct run *run, int pe);
 void run_watch_program(struct run *run, int pe);

@@ -19,7 +19,7 @@
 
 /* ------------------------------------------------------------------------------ to the launcher */
 
-static void lose_launcher(struct run *run, const char *why)
+static void handle_launcher_loss(struct run *run, const char *why)
 {
     struct run_agent *agent = run->agent;
     if (agent->up_lost)
@@ -50,7 +50,7 @@ static void send_to_launcher(struct run *run, enum run_host_frame type, int numb
         return;
     weft_status status = wire_post(&agent->up, type, number, payload, bytes, -1);
     if (status && status != WEFT_ERR_PEER_DEAD) /* the loop will read its end */
-        lose_launcher(run, weft_last_error());
+        handle_launcher_loss(run, weft_last_error());
     else
         watch_launcher(run);
 }
@@ -65,7 +65,7 @@ static void pass_up(struct run *run, int pe, const struct wire_frame *frame)
                                .dying = failure && run_another_is_dying(run, pe)};
     char *text = malloc(sizeof relay + frame->bytes);
     if (!text) {
-        lose_launcher(run, "no memory for a frame to it");
+        handle_launcher_loss(run, "no memory for a frame to it");
         return;
     }
     memcpy(text, &relay, sizeof relay);
@@ -224,7 +224,7 @@ static void relay_down(struct run *run, const struct wire_frame *frame)
                       frame->bytes - sizeof relay, -1);
 }
 
-static void take_launcher_frame(struct run *run, const struct wire_frame *frame)
+static void handle_launcher_frame(struct run *run, const struct wire_frame *frame)
 {
     switch (frame->type) {
     case HOST_GO:
@@ -243,7 +243,7 @@ static void take_launcher_frame(struct run *run, const struct wire_frame *frame)
     }
 }
 
-void run_agent_hear(struct run *run, uint32_t events)
+void run_agent_receive(struct run *run, uint32_t events)
 {
     struct run_agent *agent = run->agent;
     struct wire_frame *frame;
@@ -260,11 +260,11 @@ void run_agent_hear(struct run *run, uint32_t events)
     else if (status && status != WEFT_ERR_PEER_DEAD)
         snprintf(why, sizeof why, "%.250s", weft_last_error());
     while (!agent->up_lost && (frame = wire_take(&agent->up))) {
-        take_launcher_frame(run, frame);
+        handle_launcher_frame(run, frame);
         wire_frame_free(frame);
     }
     if (status)
-        lose_launcher(run, why);
+        handle_launcher_loss(run, why);
 }
 
 /* ------------------------------------------------------------------------------------ the agent */
@@ -293,7 +293,7 @@ static void add_address_of_ssh(struct run_agent *agent)
 }
 
 /* The launcher keeps the agent's standard input open until the agent is connected. */
-static weft_status launcher_is_there(void *argument)
+static weft_status check_launcher(void *argument)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLRDHUP};
     if (poll(&input, 1, 0) == 1 && input.revents & (POLLHUP | POLLRDHUP | POLLERR))
@@ -311,7 +311,7 @@ static bool connect_to_launcher(struct run *run)
                                     .key = agent->secret,
                                     .key_bytes = strlen(agent->secret),
                                     .secret = "secret",
-                                    .still_wanted = launcher_is_there};
+                                    .still_wanted = check_launcher};
     snprintf(rendezvous.job, sizeof rendezvous.job, "%s", agent->job);
     add_address_of_ssh(agent);
     if (rendezvous_connect(&rendezvous, agent->addresses, agent->address_count, &agent->up)) {

@@ -23,7 +23,7 @@ enum {
 
 /* Time for PEs that know the job ends, to print the reason and exit; and the shorter time for
  * PEs that have not joined the job. */
-static const uint64_t told_ns = 2 * RUN_SECOND_NS, deaf_ns = RUN_SECOND_NS / 4;
+static const uint64_t notified_ns = 2 * RUN_SECOND_NS, unjoined_ns = RUN_SECOND_NS / 4;
 
 /* How long a failure waits for the end of a dying PE; and how long a PE whose connection is
  * closed has to end. */
@@ -69,8 +69,8 @@ static void terminate(struct run *run, int pe)
 
 void run_begin_end(struct run *run, int pe, weft_status status, int result, const char *sentence)
 {
-    run->phase = RUN_TOLD;
-    run->phase_ends_ns = clock_now_ns() + deaf_ns;
+    run->phase = RUN_NOTIFIED;
+    run->phase_ends_ns = clock_now_ns() + unjoined_ns;
     run->end_status = status;
     snprintf(run->end_sentence, sizeof run->end_sentence, "%s", sentence);
     if (run->result < 0)
@@ -79,7 +79,7 @@ void run_begin_end(struct run *run, int pe, weft_status status, int result, cons
         run->culprit = pe;
     for (int other = 0; other < run->started; other++)
         if (run->pes[other].joined)
-            run_tell_end(run, other);
+            run_send_end(run, other);
 }
 
 /* Whether a PE other than `pe` is dying, or was killed and is not judged yet: it may be the
@@ -132,7 +132,7 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
     run_begin_end(run, pe, status, result, sentence);
 }
 
-void run_settle(struct run *run, bool now)
+void run_end_postponed(struct run *run, bool now)
 {
     if (!run->postponed.until_ns || run->phase != RUN_WORKING)
         return;
@@ -149,7 +149,7 @@ void run_settle(struct run *run, bool now)
 
 /* Finds PEs whose connection is closed while they run: they called exec or closed descriptors.
  * PEs that are about to exit get a short time. */
-static void look_for_cut_off(struct run *run, uint64_t now)
+static void find_cut_off(struct run *run, uint64_t now)
 {
     run->some_cut_off = false;
     for (int number = 0; number < run->started && run->phase == RUN_WORKING; number++) {
@@ -173,15 +173,15 @@ static void look_for_cut_off(struct run *run, uint64_t now)
 
 static void next_phase(struct run *run)
 {
-    if (run->phase == RUN_TOLD) {
+    if (run->phase == RUN_NOTIFIED) {
         for (int pe = 0; pe < run->started; pe++)
-            if (!run->pes[pe].joined && !run->pes[pe].told_the_end)
+            if (!run->pes[pe].joined && !run->pes[pe].end_sent)
                 terminate(run, pe);
-        run->phase = RUN_DEAF_GONE;
-        run->phase_ends_ns += told_ns - deaf_ns;
+        run->phase = RUN_UNJOINED_TERMINATED;
+        run->phase_ends_ns += notified_ns - unjoined_ns;
         return;
     }
-    if (run->phase == RUN_DEAF_GONE) {
+    if (run->phase == RUN_UNJOINED_TERMINATED) {
         for (int pe = 0; pe < run->started; pe++)
             terminate(run, pe);
         run->phase = RUN_TERMINATED;
@@ -212,7 +212,7 @@ static void describe_exit(const struct run *run, int pe, char *text, size_t size
                  WEXITSTATUS(status), when);
 }
 
-static bool others_are_ahead(const struct run *run, int number)
+static bool others_joined_next_job(const struct run *run, int number)
 {
     for (int pe = 0; pe < run->started; pe++)
         if (run->pes[pe].jobs > run->pes[number].jobs)
@@ -226,9 +226,9 @@ static void judge_failure(struct run *run, int number)
     int result = exit_status_of(pe->wait_status);
     char text[256];
     describe_exit(run, number, text, sizeof text);
-    if (WIFSIGNALED(pe->wait_status) && WTERMSIG(pe->wait_status) == run->asked_to_end) {
+    if (WIFSIGNALED(pe->wait_status) && WTERMSIG(pe->wait_status) == run->end_requested_by) {
         run_begin_end(run, number, WEFT_ERR_PEER_DEAD, result, text); /* the user asked for it */
-    } else if (pe->jobs && !pe->joined && !others_are_ahead(run, number)) {
+    } else if (pe->jobs && !pe->joined && !others_joined_next_job(run, number)) {
         /* after weft_finalize() no PE waits for it, unless others have joined a next job */
         run_say("%s", text);
         if (run->result < 0)
@@ -254,7 +254,7 @@ static void judge_exit(struct run *run, int number)
                  "%s ended with status 0, but without weft_finalize, while other PEs still work",
                  run_pe_name(run, number));
         run_end(run, number, WEFT_ERR_PEER_DEAD, 1, text);
-    } else if (others_are_ahead(run, number)) {
+    } else if (others_joined_next_job(run, number)) {
         snprintf(text, sizeof text,
                  "%s ended with status 0 before it joined the job that others "
                  "wait in",
@@ -295,7 +295,7 @@ static bool follow_detached(struct run *run, int number)
 
 /* Checks without reaping: while the zombie exists, its pid and process group number are not
  * reused. */
-static bool look_for_exit(struct run *run, int number)
+static bool find_exit(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
     siginfo_t info = {0};
@@ -314,10 +314,10 @@ static bool look_for_exit(struct run *run, int number)
     return true;
 }
 
-void run_look_for_exits(struct run *run)
+void run_find_exits(struct run *run)
 {
     for (int pe = 0; pe < run->started; pe++) {
-        if (!look_for_exit(run, pe))
+        if (!find_exit(run, pe))
             continue;
         if (run->agent)
             run_agent_exited(run, pe); /* the launcher judges it */
@@ -344,17 +344,17 @@ void run_judge_exits(struct run *run)
 
 /* ------------------------------------------------------------------------------------ the user */
 
-void run_ask_to_end(struct run *run, int number)
+void run_request_end(struct run *run, int number)
 {
-    if (run->asked_to_end && run->phase == RUN_WORKING) {
+    if (run->end_requested_by && run->phase == RUN_WORKING) {
         char text[64];
         snprintf(text, sizeof text, "received a second request to end (%s)", strsignal(number));
         run_end(run, -1, WEFT_ERR_JOB, EXIT_BY_SIGNAL + number, text);
         run->phase_ends_ns = 0; /* at once */
-    } else if (run->asked_to_end) {
+    } else if (run->end_requested_by) {
         run->phase_ends_ns = 0;
     }
-    run->asked_to_end = number;
+    run->end_requested_by = number;
     run_signal_all(run, number);
 }
 
@@ -376,8 +376,8 @@ uint64_t run_end_due_ns(const struct run *run, uint64_t now)
 void run_end_by_time(struct run *run, uint64_t now)
 {
     if (run->some_cut_off)
-        look_for_cut_off(run, now);
-    run_settle(run, false);
+        find_cut_off(run, now);
+    run_end_postponed(run, false);
     if (run->phase == RUN_WORKING && now >= timeout_at(run))
         run_end(run, -1, WEFT_ERR_TIMEOUT, EXIT_TIMEOUT, "the job exceeded its --timeout");
     else if (run->phase != RUN_WORKING && now >= run->phase_ends_ns)

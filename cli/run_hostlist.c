@@ -11,7 +11,7 @@
 
 /* Parses "host", "user@host", "host:4" or "[fe80::1%eth0]:4". A bare IPv6 address has colons
  * that do not separate a number. */
-static bool take_host(struct run_options *options, const char *text, size_t length)
+static bool parse_host(struct run_options *options, const char *text, size_t length)
 {
     struct run_slots *slots =
         realloc(options->hosts, (size_t)(options->host_count + 1) * sizeof *slots);
@@ -55,12 +55,12 @@ static size_t entry_length(const char *text)
     return length;
 }
 
-static bool take_entry(struct run_options *options, const char *text, size_t length);
+static bool parse_entry(struct run_options *options, const char *text, size_t length);
 
 /* Expands "n[01-03,7]:2": one entry for each number in the brackets. `ranges` points after the
  * opening bracket. */
-static bool take_ranges(struct run_options *options, const char *text, size_t length,
-                        const char *ranges)
+static bool parse_ranges(struct run_options *options, const char *text, size_t length,
+                         const char *ranges)
 {
     const char *close = memchr(ranges, ']', length - (size_t)(ranges - text)), *at = ranges;
     while (close && at < close) {
@@ -78,7 +78,7 @@ static bool take_ranges(struct run_options *options, const char *text, size_t le
             char name[512];
             int n = snprintf(name, sizeof name, "%.*s%0*lu%.*s", (int)(ranges - 1 - text), text,
                              width, number, (int)(text + length - close - 1), close + 1);
-            if (n >= (int)sizeof name || !take_entry(options, name, (size_t)n))
+            if (n >= (int)sizeof name || !parse_entry(options, name, (size_t)n))
                 return false;
         }
         at = end + (*end == ',');
@@ -92,7 +92,7 @@ static bool take_ranges(struct run_options *options, const char *text, size_t le
 
 /* Parses an entry. A bracket at the start belongs to an address, one after a name to a list of
  * numbers. */
-static bool take_entry(struct run_options *options, const char *text, size_t length)
+static bool parse_entry(struct run_options *options, const char *text, size_t length)
 {
     enum { MOST_HOSTS = 65536 };
     const char *open = memchr(text, '[', length);
@@ -101,15 +101,15 @@ static bool take_entry(struct run_options *options, const char *text, size_t len
         return false;
     }
     if (open && open != text && open[-1] != '@')
-        return take_ranges(options, text, length, open + 1);
-    return take_host(options, text, length);
+        return parse_ranges(options, text, length, open + 1);
+    return parse_host(options, text, length);
 }
 
 bool run_parse_hosts(struct run_options *options, const char *text)
 {
     while (*text) {
         size_t length = entry_length(text);
-        if (!take_entry(options, text, length))
+        if (!parse_entry(options, text, length))
             return false;
         text += length + (text[length] == ',');
     }
@@ -117,7 +117,7 @@ bool run_parse_hosts(struct run_options *options, const char *text)
 }
 
 /* Parses a line: "host", "host:4" or, as in other launchers, "host slots=4"; # starts a comment. */
-static bool take_line(struct run_options *options, char *line)
+static bool parse_line(struct run_options *options, char *line)
 {
     char name[512];
     line[strcspn(line, "#\n")] = '\0';
@@ -131,7 +131,7 @@ static bool take_line(struct run_options *options, char *line)
         return false;
     }
     snprintf(name, sizeof name, "%.400s%s%.16s", word, slots ? ":" : "", slots ? slots : "");
-    return take_host(options, name, strlen(name));
+    return parse_host(options, name, strlen(name));
 }
 
 enum { HOSTFILE_MOST = 16 << 20 };
@@ -149,7 +149,7 @@ bool run_parse_hostfile(struct run_options *options, const char *path)
         run_say("--hostfile %s is not a text file: it has a zero byte", path);
     rest = text;
     for (char *line = strsep(&rest, "\n"); good && line; line = strsep(&rest, "\n"))
-        good = take_line(options, line);
+        good = parse_line(options, line);
     free(text);
     if (good && options->host_count == 0) {
         run_say("--hostfile %s names no host", path);
@@ -160,7 +160,7 @@ bool run_parse_hostfile(struct run_options *options, const char *path)
 
 /* Distributes the PEs. Without -n each host gets its number of PEs, or one. With -n the hosts
  * are filled in order; hosts without a number share the rest. */
-bool run_deal_pes(struct run_options *options)
+bool run_distribute_pes(struct run_options *options)
 {
     int said = 0, silent = 0;
     for (int i = 0; i < options->host_count; i++) {

@@ -70,7 +70,8 @@ static bool random_hex(char *text, size_t bytes)
 static bool make_command(const struct run *run, struct run_host *host, char ***words, char **text)
 {
     static const char *const arguments[] = {"run", "--agent", NULL};
-    if (run_reach_words(host->name, run->options.rsh, run->options.weft, arguments, words, text)) {
+    if (run_reach_command(host->name, run->options.rsh, run->options.weft, arguments, words,
+                          text)) {
         run_say("%s", weft_last_error());
         return false;
     }
@@ -136,7 +137,7 @@ static bool open_ends(struct run *run, int index, int *theirs)
 
 /* Writes the setup in one call, so that the launcher does not wait for a shell that does not
  * read. */
-static bool give_setup(struct run_host *host, const char *text, size_t bytes)
+static bool send_setup(struct run_host *host, const char *text, size_t bytes)
 {
     const size_t usual = 65536;
     if (bytes > usual && fcntl(host->stdin_end, F_SETPIPE_SZ, (int)bytes) < 0) {
@@ -157,7 +158,7 @@ static bool start_shell(struct run *run, int index, const char *setup, size_t by
     char **words = NULL, *text = NULL;
     int theirs[3];
     bool good = make_command(run, host, &words, &text) && open_ends(run, index, theirs) &&
-                give_setup(host, setup, bytes);
+                send_setup(host, setup, bytes);
     pid_t pid = good ? fork() : -1;
     if (pid == 0)
         exec_agent_shell(run, index, words, theirs);
@@ -193,7 +194,7 @@ static void describe_status(int status, char *text, size_t size)
 
 /* Called while waiting for the agents: fails when a remote shell has ended or the user asks the
  * job to end. */
-static weft_status agents_may_come(void *argument)
+static weft_status check_agents(void *argument)
 {
     struct run *run = argument;
     struct pollfd watched = {.fd = run->signals, .events = POLLIN};
@@ -220,7 +221,7 @@ static weft_status agents_may_come(void *argument)
 
 /* Called after the time limit: agents that could not connect are about to print which addresses
  * they tried. */
-static void hear_last_words(struct run *run)
+static void read_last_frames(struct run *run)
 {
     enum { STEPS = 30, STEP_US = 50000 };
     for (int step = 0; step < STEPS; step++) {
@@ -273,7 +274,7 @@ static bool await_agents(struct run *run, const char *secret, const char *job, i
                                     .secret = "secret",
                                     .names = names,
                                     .many_addresses = true,
-                                    .still_wanted = agents_may_come,
+                                    .still_wanted = check_agents,
                                     .argument = run};
     snprintf(rendezvous.job, sizeof rendezvous.job, "%s", job);
     weft_status status = rendezvous_accept(&rendezvous, listening, run->host_wires);
@@ -281,7 +282,7 @@ static bool await_agents(struct run *run, const char *secret, const char *job, i
     char sentence[512];
     snprintf(sentence, sizeof sentence, "%s", status ? weft_last_error() : "");
     if (status == WEFT_ERR_TIMEOUT)
-        hear_last_words(run);
+        read_last_frames(run);
     for (int i = 0; status && run->options.prefix && i < run->host_count; i++)
         for (int stream = 0; stream < 2; stream++)
             run_read_source(run, run->options.npes + i, stream);
@@ -291,7 +292,7 @@ static bool await_agents(struct run *run, const char *secret, const char *job, i
 }
 
 /* From here on only the host of PE 0 needs the standard input of its shell. */
-static void note_address(struct run_host *host, int fd)
+static void set_agent_address(struct run_host *host, int fd)
 {
     handshake_describe_peer(fd, host->address, sizeof host->address);
     char *port = strrchr(host->address, ':');
@@ -321,7 +322,7 @@ bool run_hosts_connect(struct run *run)
     if (listening >= 0)
         close(listening);
     for (int i = 0; good && i < run->host_count; i++)
-        note_address(&run->hosts[i], run->host_wires[1 + i].fd);
+        set_agent_address(&run->hosts[i], run->host_wires[1 + i].fd);
     for (int i = 0; good && i < run->host_count; i++)
         good = run_watch(run, run->host_wires[1 + i].fd, EPOLLIN, RUN_EVENT_HOST, i) == 0 &&
                run_watch(run, run->hosts[i].pidfd, EPOLLIN, RUN_EVENT_HOST_EXIT, i) == 0;
@@ -337,7 +338,7 @@ static void watch_host(struct run *run, int host)
     run_rewatch(run, wire->fd, wire->unsent ? EPOLLIN | EPOLLOUT : EPOLLIN, RUN_EVENT_HOST, host);
 }
 
-static void lose_host(struct run *run, int index, const char *why);
+static void give_up_host(struct run *run, int index, const char *why);
 
 static void send_to_agent(struct run *run, int host, enum run_host_frame type, int number,
                           const void *payload, size_t bytes)
@@ -347,7 +348,7 @@ static void send_to_agent(struct run *run, int host, enum run_host_frame type, i
         return;
     weft_status status = wire_post(wire, type, number, payload, bytes, -1);
     if (status && status != WEFT_ERR_PEER_DEAD) /* the loop will read its end */
-        lose_host(run, host, weft_last_error());
+        give_up_host(run, host, weft_last_error());
     else
         watch_host(run, host);
 }
@@ -381,7 +382,7 @@ void run_hosts_relay(void *owner, int pe, enum frame_type type, int number, cons
     struct host_relay relay = {.pe = together ? HOST_EVERY_PE : pe, .type = type, .number = number};
     char *frame = malloc(sizeof relay + bytes);
     if (!frame) {
-        lose_host(run, host_of(run, pe), "no memory for a frame to it");
+        give_up_host(run, host_of(run, pe), "no memory for a frame to it");
         return;
     }
     memcpy(frame, &relay, sizeof relay);
@@ -415,7 +416,7 @@ static void exit_pe(struct run *run, int pe, int wait_status)
 
 /* Gives up a host and its PEs. Processes left there end themselves, since they have lost the
  * launcher too. */
-static void lose_host(struct run *run, int index, const char *why)
+static void give_up_host(struct run *run, int index, const char *why)
 {
     struct run_host *host = &run->hosts[index];
     struct wire *wire = &run->host_wires[1 + index];
@@ -444,7 +445,7 @@ static void lose_host(struct run *run, int index, const char *why)
         run->result = 1;
 }
 
-static void take_pids(struct run *run, const struct run_host *host, const struct wire_frame *frame)
+static void read_pids(struct run *run, const struct run_host *host, const struct wire_frame *frame)
 {
     for (int i = 0; i < host->count && (size_t)(i + 1) * sizeof(int32_t) <= frame->bytes; i++) {
         int32_t pid;
@@ -454,7 +455,7 @@ static void take_pids(struct run *run, const struct run_host *host, const struct
 }
 
 /* Handles a frame of a PE for the hub. */
-static void take_relay(struct run *run, const struct run_host *host, struct wire_frame *frame)
+static void handle_relay(struct run *run, const struct run_host *host, struct wire_frame *frame)
 {
     struct host_relay relay;
     if (frame->bytes < sizeof relay)
@@ -466,21 +467,21 @@ static void take_relay(struct run *run, const struct run_host *host, struct wire
     struct wire_frame *inner = wire_frame_make(
         relay.type, relay.number, frame->payload + sizeof relay, frame->bytes - sizeof relay, -1);
     if (!inner) {
-        lose_host(run, (int)(host - run->hosts), "no memory for a frame from it");
+        give_up_host(run, (int)(host - run->hosts), "no memory for a frame from it");
         return;
     }
     inner->sender = relay.sender;
     hub_handle(&run->hub, relay.pe, inner);
 }
 
-static void take_agent_frame(struct run *run, struct run_host *host, struct wire_frame *frame)
+static void handle_agent_frame(struct run *run, struct run_host *host, struct wire_frame *frame)
 {
     int pe = frame->number;
     bool ours = pe >= host->first && pe < host->first + host->count;
     int32_t wait_status = 0;
     switch (frame->type) {
     case HOST_STARTED:
-        take_pids(run, host, frame);
+        read_pids(run, host, frame);
         break;
     case HOST_REFUSED:
         run->result = run->result < 0 ? frame->number : run->result;
@@ -490,7 +491,7 @@ static void take_agent_frame(struct run *run, struct run_host *host, struct wire
             exit_pe(run, pe, 127 << 8);
         break;
     case HOST_RELAY:
-        take_relay(run, host, frame);
+        handle_relay(run, host, frame);
         break;
     case HOST_EXITED:
         if (!ours || frame->bytes != sizeof wait_status)
@@ -533,14 +534,14 @@ void run_hosts_serve(struct run *run, int index, uint32_t events)
     else if (status && status != WEFT_ERR_PEER_DEAD)
         snprintf(why, sizeof why, "%s", weft_last_error());
     while (wire->fd >= 0 && (frame = wire_take(wire))) {
-        take_agent_frame(run, host, frame);
+        handle_agent_frame(run, host, frame);
         wire_frame_free(frame);
     }
     run_judge_exits(run);
     if (!status || wire->fd < 0)
         return;
     if (!host->done) {
-        lose_host(run, index, why);
+        give_up_host(run, index, why);
         return;
     }
     run_unwatch(run, wire->fd);
@@ -564,7 +565,7 @@ void run_hosts_exited(struct run *run, int index)
         snprintf(why, sizeof why, "this host does not answer its agent any more");
     else
         snprintf(why, sizeof why, "`%.300s` %s", host->rsh, how);
-    lose_host(run, index, why);
+    give_up_host(run, index, why);
 }
 
 /* ------------------------------------------------------------------------------------- the end */
@@ -607,7 +608,7 @@ void run_hosts_by_time(struct run *run, uint64_t now)
     run->hosts_end_ns = UINT64_MAX;
     for (int i = 0; i < run->host_count; i++)
         if (run->hosts[i].pid > 0)
-            lose_host(run, i, "it has not ended in time; processes may be left there");
+            give_up_host(run, i, "it has not ended in time; processes may be left there");
 }
 
 void run_hosts_close(struct run *run)

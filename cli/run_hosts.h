@@ -76,7 +76,7 @@ struct run_agent {
 /* Parses hosts and their numbers of PEs, such as "a:2,n[01-03,7]:2". False: it has reported why. */
 bool run_parse_hosts(struct run_options *options, const char *text);
 bool run_parse_hostfile(struct run_options *options, const char *path);
-bool run_deal_pes(struct run_options *options);
+bool run_distribute_pes(struct run_options *options);
 
 /* run_setup.c */
 

@@ -39,14 +39,14 @@ static error_t parse_bind(struct argp_state *state, const char *text, enum run_b
 }
 
 /* --hosts and --hostfile add to the same list. */
-static error_t take_run_hosts(struct argp_state *state, bool good)
+static error_t require_run_hosts(struct argp_state *state, bool good)
 {
     if (!good)
         exit(argp_err_exit_status);
     return 0;
 }
 
-static error_t take_variable(struct argp_state *state, struct run_options *options, char *text)
+static error_t add_variable(struct argp_state *state, struct run_options *options, char *text)
 {
     const char **env = realloc(options->env, (size_t)(options->env_count + 1) * sizeof *env);
     if (!env)
@@ -100,9 +100,9 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
     case KEY_BIND:
         return parse_bind(state, argument, &options->bind);
     case KEY_HOSTS:
-        return take_run_hosts(state, run_parse_hosts(options, argument));
+        return require_run_hosts(state, run_parse_hosts(options, argument));
     case KEY_HOSTFILE:
-        return take_run_hosts(state, run_parse_hostfile(options, argument));
+        return require_run_hosts(state, run_parse_hostfile(options, argument));
     case KEY_RSH:
         options->rsh = argument;
         return 0;
@@ -110,7 +110,7 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
         options->weft = argument;
         return 0;
     case KEY_ENV:
-        return take_variable(state, options, argument);
+        return add_variable(state, options, argument);
     case KEY_AGENT:
         options->agent = true;
         return 0;

@@ -21,7 +21,7 @@ enum { MOST_CHILDREN = 8192, END_STEP_US = 2000 };
 /* How long the launcher waits for a process after SIGKILL. */
 static const uint64_t killed_ns = UINT64_C(5000000000);
 
-bool run_adopt_orphans(void)
+bool run_become_subreaper(void)
 {
     return prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
 }

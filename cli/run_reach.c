@@ -32,8 +32,8 @@ static bool is_plain(const char *word)
                              "@%=,")] == '\0';
 }
 
-weft_status run_reach_words(const char *host, const char *rsh, const char *weft,
-                            const char *const *arguments, char ***words, char **text)
+weft_status run_reach_command(const char *host, const char *rsh, const char *weft,
+                              const char *const *arguments, char ***words, char **text)
 {
     bool here = run_reach_is_here(host);
     size_t n_arguments = 0;

@@ -16,7 +16,7 @@ bool run_reach_is_here(const char *host);
  * (NULL-terminated) and *text, which *words points into; `host`, `weft` and `arguments` must
  * outlive them. WEFT_ERR_ARGUMENT: a remote shell would split or expand the path.
  * WEFT_ERR_NO_MEMORY. */
-weft_status run_reach_words(const char *host, const char *rsh, const char *weft,
-                            const char *const *arguments, char ***words, char **text);
+weft_status run_reach_command(const char *host, const char *rsh, const char *weft,
+                              const char *const *arguments, char ***words, char **text);
 
 #endif

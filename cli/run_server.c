@@ -27,11 +27,11 @@ static void end_job(struct run *run, int pe, weft_status status, int result, con
     run_end(run, pe, status, result, sentence);
 }
 
-void run_tell_end(struct run *run, int pe)
+void run_send_end(struct run *run, int pe)
 {
-    if (run->pes[pe].told_the_end)
+    if (run->pes[pe].end_sent)
         return;
-    run->pes[pe].told_the_end = true;
+    run->pes[pe].end_sent = true;
     hub_send(&run->hub, pe, FRAME_END, run->end_status, run->end_sentence,
              strnlen(run->end_sentence, HUB_MOST_SENTENCE), -1);
 }
@@ -88,7 +88,7 @@ static void on_joined(void *owner, int number, pid_t sender)
     if (!run->hosts)
         run_watch_program(run, number);
     if (run->phase != RUN_WORKING) {
-        run_tell_end(run, number);
+        run_send_end(run, number);
         return;
     }
     for (int other = 0; other < run->started; other++) {

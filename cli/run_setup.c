@@ -146,7 +146,7 @@ static bool read_setup_line(char *line, size_t size)
     return false;
 }
 
-static bool take_address(struct run_agent *agent, const char *hex)
+static bool read_address(struct run_agent *agent, const char *hex)
 {
     struct rendezvous_address *at = &agent->addresses[agent->address_count], zero = {0};
     unsigned byte;
@@ -158,8 +158,8 @@ static bool take_address(struct run_agent *agent, const char *hex)
 }
 
 /* Stores a number of the setup. */
-static bool take_number(struct run_options *options, struct run_agent *agent, const char *key,
-                        const char *value)
+static bool set_number(struct run_options *options, struct run_agent *agent, const char *key,
+                       const char *value)
 {
     long long number = strtoll(value, NULL, 10);
     struct {
@@ -186,7 +186,7 @@ static bool take_number(struct run_options *options, struct run_agent *agent, co
 }
 
 /* Stores one entry of the setup. False: unknown key. */
-static bool take_setup_line(struct run_options *options, struct run_agent *agent, char *key,
+static bool set_setup_entry(struct run_options *options, struct run_agent *agent, char *key,
                             int *words)
 {
     char *value = strchr(key, '=');
@@ -208,9 +208,9 @@ static bool take_setup_line(struct run_options *options, struct run_agent *agent
     else if (strcmp(key, "word") == 0)
         options->command[(*words)++] = value;
     else if (strcmp(key, "address") == 0)
-        return take_address(agent, value);
+        return read_address(agent, value);
     else
-        return take_number(options, agent, key, value);
+        return set_number(options, agent, key, value);
     return true;
 }
 
@@ -278,7 +278,7 @@ bool run_setup_read(struct run_options *options, struct run_agent *agent)
     bool good = options->command && agent->addresses;
     for (char *at = text + strlen(text) + 1, *next; good && at < text + bytes; at = next) {
         next = at + strlen(at) + 1;
-        good = take_setup_line(options, agent, at, &words);
+        good = set_setup_entry(options, agent, at, &words);
     }
     if (!good || !setup_is_complete(options, agent, words)) {
         run_say("the launcher's setup on standard input is malformed");

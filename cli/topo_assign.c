@@ -80,7 +80,7 @@ static struct variables variables_of(const struct assignment *a)
     return (struct variables){.nccl = nccl_value(a), .nvshmem = nvshmem_value(a)};
 }
 
-static void release(struct variables *v)
+static void free_variables(struct variables *v)
 {
     free(v->nccl);
     free(v->nvshmem);
@@ -187,7 +187,7 @@ int topo_assign(const struct machine *machine, int json)
         print_assignment_json(machine, &assignment, &variables);
     else
         print_assignment(machine, &assignment, &variables);
-    release(&variables);
+    free_variables(&variables);
     assignment_free(&assignment);
     return status;
 }

@@ -333,7 +333,7 @@ static double others_width(const struct drawing *d, int frame, int most)
 }
 
 /* Aligns the boxes of a row at their lower edge. */
-static void settle_row(struct drawing *d, int frame, int row, double y, double height)
+static void align_row(struct drawing *d, int frame, int row, double y, double height)
 {
     for (int i = 0; i < d->n_boxes; i++)
         if (d->boxes[i].parent == frame && in_main_row(&d->boxes[i]) && d->boxes[i].row == row)
@@ -392,7 +392,7 @@ static struct extent place_main(struct layout *l, int frame, double y)
             continue;
         if (x > 0 &&
             (x + box->w > l->widest || box->folded || alone || begins_row(l, last, i, x, gap))) {
-            settle_row(d, frame, row, y, height);
+            align_row(d, frame, row, y, height);
             y += height + GAP + l->bus;
             e.h += height + GAP + l->bus;
             e.folded = true;
@@ -407,7 +407,7 @@ static struct extent place_main(struct layout *l, int frame, double y)
         height = box->h > height ? box->h : height;
         e.w = x - gap > e.w ? x - gap : e.w;
     }
-    settle_row(d, frame, row, y, height);
+    align_row(d, frame, row, y, height);
     e.h += height;
     if (e.folded)
         e.h += l->bus;
@@ -453,7 +453,7 @@ static struct extent measure_frame(struct layout *l, int frame)
 }
 
 /* Converts positions relative to the frame to positions in the drawing. */
-static void settle(struct drawing *d, int frame, double x, double y)
+static void make_absolute(struct drawing *d, int frame, double x, double y)
 {
     for (int i = 0; i < d->n_boxes; i++) {
         if (d->boxes[i].parent != frame)
@@ -461,7 +461,7 @@ static void settle(struct drawing *d, int frame, double x, double y)
         d->boxes[i].x += x;
         d->boxes[i].y += y;
         if (is_frame(d->boxes[i].kind))
-            settle(d, i, d->boxes[i].x + PAD, d->boxes[i].y + HEADING);
+            make_absolute(d, i, d->boxes[i].x + PAD, d->boxes[i].y + HEADING);
     }
 }
 
@@ -493,7 +493,7 @@ static void name_picture(const struct machine *m, struct drawing *d)
 }
 
 /* Draws a line between neighbouring packages of a row. */
-static void join_packages(const struct machine *m, struct drawing *d)
+static void connect_packages(const struct machine *m, struct drawing *d)
 {
     char words[64];
     if (m->n_packages < 2 || !m->system.socket_link.value || text_is(m->system.socket_link, "none"))
@@ -577,18 +577,18 @@ void draw_machine(const struct machine *machine, struct drawing *d)
     enum draw_fabric fabric = draw_fabric_of(machine);
     struct extent e = place_all(machine, true, fabric == DRAW_SWITCHED ? DRAW_BUS : 0, d);
     bool side = fabric == DRAW_SWITCHED && draw_spans_rows(d);
-    settle(d, -1, DRAW_MARGIN + (side ? DRAW_SIDE : 0), DRAW_HEAD);
-    if (draw_is_tangled(d)) {
+    make_absolute(d, -1, DRAW_MARGIN + (side ? DRAW_SIDE : 0), DRAW_HEAD);
+    if (draw_is_interleaved(d)) {
         /* the tree does not allow that: order by GPU number, with space for bus lines */
-        double bus = draw_lanes_height(d->n_domains);
+        double bus = draw_bus_lines_height(d->n_domains);
         side = true;
         draw_free(d);
         e = place_all(machine, false, bus, d);
-        settle(d, -1, DRAW_MARGIN + DRAW_SIDE, DRAW_HEAD);
+        make_absolute(d, -1, DRAW_MARGIN + DRAW_SIDE, DRAW_HEAD);
     }
     d->w = e.w + 2 * DRAW_MARGIN + (side ? DRAW_SIDE : 0);
     d->h = DRAW_HEAD + e.h;
-    join_packages(machine, d);
+    connect_packages(machine, d);
     if (fabric == DRAW_SWITCHED)
         draw_switched(machine, d);
     else if (fabric == DRAW_DIRECT)

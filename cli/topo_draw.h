@@ -94,9 +94,9 @@ void draw_bundle_words(const struct link_bundle *bundle, char *text, size_t size
  * left. */
 bool draw_spans_rows(const struct drawing *drawing);
 /* True when GPUs of several domains are interleaved, so that each row has one bus line per
- * domain. draw_lanes_height() is the height of these lines below a row. */
-bool draw_is_tangled(const struct drawing *drawing);
-double draw_lanes_height(int domains);
+ * domain. draw_bus_lines_height() is the height of these lines below a row. */
+bool draw_is_interleaved(const struct drawing *drawing);
+double draw_bus_lines_height(int domains);
 void draw_ring(const struct machine *machine, struct drawing *drawing);
 
 /* Space in pixels below each row of GPUs for their links, and at the left when there are several

@@ -10,7 +10,7 @@
 #include "machine/routes.h"
 #include "topo_draw.h"
 
-enum { BAR_H = 40, BAR_OVER = 4, LANE_H = 22, LANE_FIRST = 24, LANE_BOX_H = 18 };
+enum { BAR_H = 40, BAR_OVER = 4, BUS_LINE_H = 22, BUS_LINE_FIRST = 24, BUS_LINE_BOX_H = 18 };
 
 int draw_links_up(const struct machine *m, int64_t gpu)
 {
@@ -123,7 +123,7 @@ static bool is_crossed(const struct drawing *d, int domain)
     return false;
 }
 
-bool draw_is_tangled(const struct drawing *d)
+bool draw_is_interleaved(const struct drawing *d)
 {
     for (int domain = 0; domain < d->n_domains; domain++)
         if (is_crossed(d, domain))
@@ -131,9 +131,9 @@ bool draw_is_tangled(const struct drawing *d)
     return false;
 }
 
-double draw_lanes_height(int domains)
+double draw_bus_lines_height(int domains)
 {
-    return LANE_FIRST + (domains - 1) * LANE_H + LANE_H / 2.0;
+    return BUS_LINE_FIRST + (domains - 1) * BUS_LINE_H + BUS_LINE_H / 2.0;
 }
 
 /* --- lines to a switch ------------------------------------------------------------------------ */
@@ -243,7 +243,7 @@ static void bar_below(struct drawing *d, int first, bool all)
 }
 
 /* Places the switch at the left of several rows, with a line below each. */
-static void bar_beside(struct drawing *d, int first)
+static void bar_at_left(struct drawing *d, int first)
 {
     int bar = add_bar(d), lines = d->n_lines;
     double top = 1e9, bottom = 0;
@@ -272,8 +272,8 @@ static double end_of_row(const struct drawing *d, int gpu, double floor)
 
 /* Adds the bus line of a domain below the row that ends at `bottom`. 0: the row has no GPU of
  * the domain. */
-static int add_lane(const struct machine *m, struct drawing *d, int domain, double bottom,
-                    double floor, double y)
+static int add_bus_line(const struct machine *m, struct drawing *d, int domain, double bottom,
+                        double floor, double y)
 {
     int most = 0, boxes = d->n_boxes;
     for (int i = 0; i < boxes; i++) {
@@ -290,7 +290,7 @@ static int add_lane(const struct machine *m, struct drawing *d, int domain, doub
         line->width = 3;
         line->domain = domain;
         label_down(line, links);
-        line->ly = bottom + LANE_FIRST - 12;
+        line->ly = bottom + BUS_LINE_FIRST - 12;
         most = links > most ? links : most;
     }
     if (!most)
@@ -300,17 +300,17 @@ static int add_lane(const struct machine *m, struct drawing *d, int domain, doub
     snprintf(box->name, DRAW_TEXT, domain < 10 ? "NVSwitch %d" : "switch %d", domain);
     box->domain = domain;
     box->x = DRAW_MARGIN;
-    box->y = y - LANE_BOX_H / 2.0;
+    box->y = y - BUS_LINE_BOX_H / 2.0;
     box->w = DRAW_SIDE - 30;
-    box->h = LANE_BOX_H;
+    box->h = BUS_LINE_BOX_H;
     gather_connections(d, bar, y);
     d->lines[d->n_lines - 1].domain = domain;
-    d->h = y + LANE_H / 2.0 > d->h ? y + LANE_H / 2.0 : d->h;
+    d->h = y + BUS_LINE_H / 2.0 > d->h ? y + BUS_LINE_H / 2.0 : d->h;
     return most;
 }
 
 /* Adds the bus lines below each row, in the order of the domains. */
-static int add_lanes(const struct machine *m, struct drawing *d)
+static int add_bus_lines(const struct machine *m, struct drawing *d)
 {
     double floor = d->h, done = -1;
     int most = 0, boxes = d->n_boxes;
@@ -322,10 +322,10 @@ static int add_lanes(const struct machine *m, struct drawing *d)
                 bottom = end_of_row(d, i, floor);
         if (bottom > 1e8)
             break;
-        y = bottom + LANE_FIRST;
+        y = bottom + BUS_LINE_FIRST;
         for (int domain = 0; domain < d->n_domains; domain++) {
-            int links = add_lane(m, d, domain, bottom, floor, y);
-            y += links ? LANE_H : 0;
+            int links = add_bus_line(m, d, domain, bottom, floor, y);
+            y += links ? BUS_LINE_H : 0;
             most = links > most ? links : most;
         }
         done = bottom;
@@ -339,8 +339,8 @@ void draw_switched(const struct machine *m, struct drawing *d)
 {
     int most = 0;
     bool folded = false;
-    if (draw_is_tangled(d)) {
-        note_switched(m, d, add_lanes(m, d));
+    if (draw_is_interleaved(d)) {
+        note_switched(m, d, add_bus_lines(m, d));
         return;
     }
     for (int i = 0; i < d->n_boxes; i++)
@@ -355,7 +355,7 @@ void draw_switched(const struct machine *m, struct drawing *d)
                 most = links;
         }
         if (beside)
-            bar_beside(d, first);
+            bar_at_left(d, first);
         else
             bar_below(d, first, d->n_domains == 1 && !folded);
     }

@@ -93,7 +93,7 @@ static void fill_distance(const struct topo *topo, int a, int b, struct cell *ce
 
 typedef void fill_function(const struct topo *topo, int a, int b, struct cell *cell);
 
-static void put_cell(const struct topo *topo, int a, int b, fill_function *fill, FILE *to)
+static void write_cell(const struct topo *topo, int a, int b, fill_function *fill, FILE *to)
 {
     struct cell cell = {.grade = "none"};
     if (a == b) {
@@ -112,8 +112,8 @@ static void put_cell(const struct topo *topo, int a, int b, fill_function *fill,
 }
 
 /* Prints a table whose columns are the GPUs and whose rows are the first `rows` devices. */
-static void put_table(const struct topo *topo, const char *title, int rows, fill_function *fill,
-                      FILE *to)
+static void write_html_table(const struct topo *topo, const char *title, int rows,
+                             fill_function *fill, FILE *to)
 {
     fprintf(to, "<h2>%s</h2>\n<table>\n<tr><th></th>", title);
     for (int b = 0; b < topo->gpus; b++)
@@ -124,7 +124,7 @@ static void put_table(const struct topo *topo, const char *title, int rows, fill
         svg_text(to, topo->ends[a].name);
         fputs("</th>", to);
         for (int b = 0; b < topo->gpus; b++)
-            put_cell(topo, a, b, fill, to);
+            write_cell(topo, a, b, fill, to);
         fputs("</tr>\n", to);
     }
     fputs("</table>\n", to);
@@ -144,12 +144,13 @@ void topo_html(const struct machine *machine, FILE *to)
         fputs("</p>\n", to);
     }
     if (topo.gpus && topo.n > 1) {
-        put_table(&topo, "Distance", topo.n, fill_distance, to);
-        put_table(&topo, "GB/s, row writes to column: measured and expected", topo.n, fill_gbps,
-                  to);
+        write_html_table(&topo, "Distance", topo.n, fill_distance, to);
+        write_html_table(&topo, "GB/s, row writes to column: measured and expected", topo.n,
+                         fill_gbps, to);
     }
     if (topo.gpus > 1)
-        put_table(&topo, "us of 8 bytes, one way: measured and expected", topo.gpus, fill_us, to);
+        write_html_table(&topo, "us of 8 bytes, one way: measured and expected", topo.gpus, fill_us,
+                         to);
     int least = (int)check_least(machine, 100);
     if (least < 90)
         fprintf(to, "<p>Green: at least 90 %% of what is expected; yellow: at least %d %%; red: ",

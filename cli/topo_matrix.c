@@ -170,8 +170,8 @@ static void cell_p2p(const struct topo *topo, int a, int b, char *cell, size_t s
 }
 
 /* A cell with the measured and the expected value. */
-static void cell_beside(const struct topo *topo, const struct quantity *q, int a, int b, char *cell,
-                        size_t size)
+static void cell_with_expected(const struct topo *topo, const struct quantity *q, int a, int b,
+                               char *cell, size_t size)
 {
     const struct machine_measured *m =
         machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
@@ -191,14 +191,14 @@ static void cell_beside(const struct topo *topo, const struct quantity *q, int a
         snprintf(cell, size, "%.8s", measured);
 }
 
-static void cell_gbps_beside(const struct topo *topo, int a, int b, char *cell, size_t size)
+static void cell_gbps_with_expected(const struct topo *topo, int a, int b, char *cell, size_t size)
 {
-    cell_beside(topo, &speed, a, b, cell, size);
+    cell_with_expected(topo, &speed, a, b, cell, size);
 }
 
-static void cell_us_beside(const struct topo *topo, int a, int b, char *cell, size_t size)
+static void cell_us_with_expected(const struct topo *topo, int a, int b, char *cell, size_t size)
 {
-    cell_beside(topo, &latency, a, b, cell, size);
+    cell_with_expected(topo, &latency, a, b, cell, size);
 }
 
 /* --- what is printed -------------------------------------------------------------------------- */
@@ -286,9 +286,9 @@ static void print_measured(const struct topo *topo, FILE *to)
           "Measured/expected GB/s, row writes to column (BAD: test failed, OFF: no peer "
           "access)\n",
           to);
-    print_matrix(topo, topo->gpus, 12, cell_gbps_beside, to);
+    print_matrix(topo, topo->gpus, 12, cell_gbps_with_expected, to);
     fputs("\nMeasured/expected us, one way, 8 bytes\n", to);
-    print_matrix(topo, topo->gpus, 14, cell_us_beside, to);
+    print_matrix(topo, topo->gpus, 14, cell_us_with_expected, to);
 }
 
 void topo_matrices(const struct topo *topo, FILE *to)

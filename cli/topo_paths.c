@@ -13,7 +13,7 @@
 enum seen { SEEN_NOT, SEEN_GOOD, SEEN_DEGRADED, SEEN_FAILED, SEEN_REFUSED };
 
 /* State of one direction of a pair. */
-struct look {
+struct direction {
     char label[32];
     char path[64]; /* "" when every path is off */
     char access[4];
@@ -26,7 +26,7 @@ struct look {
 enum { NAMED = 4 };
 
 struct group {
-    struct look look;
+    struct direction direction;
     bool one_way; /* its members are single directions, since the reverse direction differs */
     int n;
     int64_t low_mbps, high_mbps; /* range of the measured values; 0: none */
@@ -69,41 +69,43 @@ static enum seen judge_pair(const struct machine *machine, const struct machine_
     return mbps || text_is(m->proof, "proven") ? SEEN_GOOD : SEEN_NOT;
 }
 
-static void look_at(const struct topo *topo, int a, int b, struct look *look)
+static void read_direction(const struct topo *topo, int a, int b, struct direction *direction)
 {
     struct routes routes = {.n = 0};
-    memset(look, 0, sizeof *look);
+    memset(direction, 0, sizeof *direction);
     bool host = topo->ends[a].kind == ENDPOINT_HOST || topo->ends[b].kind == ENDPOINT_HOST;
     if (!host) /* the host has no position in the tree */
-        topo_label(topo, a, b, look->label, sizeof look->label);
+        topo_label(topo, a, b, direction->label, sizeof direction->label);
     if (a < topo->gpus && b < topo->gpus)
-        topo_access(topo, a, b, look->access);
+        topo_access(topo, a, b, direction->access);
     explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     const struct route *best = routes_best(&routes);
     const struct machine_measured *m =
         machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
-    look->seen = judge_pair(topo->machine, m, best, host);
-    look->measured_mbps = m ? number_or(m->write_mbps, 0) : 0;
-    look->read_mbps = m && host ? number_or(m->read_mbps, 0) : 0;
+    direction->seen = judge_pair(topo->machine, m, best, host);
+    direction->measured_mbps = m ? number_or(m->write_mbps, 0) : 0;
+    direction->read_mbps = m && host ? number_or(m->read_mbps, 0) : 0;
     if (!best)
         return;
-    name_path(best, look->path, sizeof look->path);
-    look->mbps = best->mbps;
-    look->latency_ns = best->latency_ns;
-    look->usable = best->usable;
+    name_path(best, direction->path, sizeof direction->path);
+    direction->mbps = best->mbps;
+    direction->latency_ns = best->latency_ns;
+    direction->usable = best->usable;
 }
 
-static bool looks_alike(const struct look *x, const struct look *y)
+static bool directions_match(const struct direction *x, const struct direction *y)
 {
     return strcmp(x->label, y->label) == 0 && strcmp(x->path, y->path) == 0 &&
            strcmp(x->access, y->access) == 0 && x->mbps == y->mbps &&
            x->latency_ns == y->latency_ns && x->usable == y->usable && x->seen == y->seen;
 }
 
-static struct group *find_group(struct groups *groups, const struct look *look, bool one_way)
+static struct group *find_group(struct groups *groups, const struct direction *direction,
+                                bool one_way)
 {
     for (int i = 0; i < groups->n; i++)
-        if (groups->list[i].one_way == one_way && looks_alike(&groups->list[i].look, look))
+        if (groups->list[i].one_way == one_way &&
+            directions_match(&groups->list[i].direction, direction))
             return &groups->list[i];
     if (groups->n == groups->room) {
         groups->room = groups->room ? 2 * groups->room : 16;
@@ -112,7 +114,7 @@ static struct group *find_group(struct groups *groups, const struct look *look, 
             abort();
     }
     struct group *group = &groups->list[groups->n++];
-    *group = (struct group){.look = *look, .one_way = one_way};
+    *group = (struct group){.direction = *direction, .one_way = one_way};
     return group;
 }
 
@@ -124,32 +126,32 @@ static void add_measured(struct group *group, int64_t mbps)
         group->high_mbps = mbps;
 }
 
-static void add_pair_to_group(struct groups *groups, int a, int b, const struct look *look,
-                              bool one_way)
+static void add_pair_to_group(struct groups *groups, int a, int b,
+                              const struct direction *direction, bool one_way)
 {
-    struct group *group = find_group(groups, look, one_way);
+    struct group *group = find_group(groups, direction, one_way);
     if (group->n < NAMED) {
         group->named[group->n][0] = a;
         group->named[group->n][1] = b;
     }
     group->n++;
-    add_measured(group, look->measured_mbps);
-    add_measured(group, look->read_mbps);
+    add_measured(group, direction->measured_mbps);
+    add_measured(group, direction->read_mbps);
 }
 
 /* Adds a pair, once when both directions are alike. */
 static void add_one_pair(struct groups *groups, int a, int b)
 {
-    struct look there, back;
-    look_at(groups->topo, a, b, &there);
+    struct direction there, back;
+    read_direction(groups->topo, a, b, &there);
     if (b >= groups->topo->gpus && groups->topo->ends[b].kind != ENDPOINT_HOST)
         back = there; /* a GPU and a NIC or disk have one path for both directions */
     else
-        look_at(groups->topo, b, a, &back);
+        read_direction(groups->topo, b, a, &back);
     bool measured_back = back.seen != SEEN_NOT || there.seen == SEEN_NOT;
     if (!measured_back) /* for a GPU and the host only one direction is recorded */
         back.seen = there.seen;
-    bool same = looks_alike(&there, &back);
+    bool same = directions_match(&there, &back);
     add_pair_to_group(groups, a, b, &there, !same);
     if (same)
         add_measured(find_group(groups, &there, false), back.measured_mbps);
@@ -174,29 +176,29 @@ static void seen_words(const struct group *group, char *text, size_t size)
     char low[16], high[16];
     static const char *const words[] = {"", "", " (degraded)", "; BAD: test failed",
                                         "; OFF: the driver refuses it"};
-    snprintf(text, size, "%s", words[group->look.seen]);
-    if (!group->low_mbps || group->look.seen > SEEN_DEGRADED)
+    snprintf(text, size, "%s", words[group->direction.seen]);
+    if (!group->low_mbps || group->direction.seen > SEEN_DEGRADED)
         return;
     show_gbps(group->low_mbps, low, sizeof low);
     show_gbps(group->high_mbps, high, sizeof high);
     bool one = strcmp(low, high) == 0;
     snprintf(text, size, "; measured %s%s%s%s", low, one ? "" : " to ", one ? "" : high,
-             words[group->look.seen]);
+             words[group->direction.seen]);
 }
 
 static void figures(const struct group *group, char *text, size_t size)
 {
     char gbps[16], us[16];
-    const struct look *look = &group->look;
-    if (!*look->path)
+    const struct direction *direction = &group->direction;
+    if (!*direction->path)
         snprintf(text, size, ", off: no path");
-    else if (!look->mbps)
-        snprintf(text, size, ", speed unknown: %s", look->path);
+    else if (!direction->mbps)
+        snprintf(text, size, ", speed unknown: %s", direction->path);
     else
-        snprintf(text, size, ", %s GB/s%s%s%s: %s", show_gbps(look->mbps, gbps, sizeof gbps),
-                 look->latency_ns ? ", " : "",
-                 look->latency_ns ? show_us(look->latency_ns, us, sizeof us) : "",
-                 look->latency_ns ? " us" : "", look->path);
+        snprintf(text, size, ", %s GB/s%s%s%s: %s", show_gbps(direction->mbps, gbps, sizeof gbps),
+                 direction->latency_ns ? ", " : "",
+                 direction->latency_ns ? show_us(direction->latency_ns, us, sizeof us) : "",
+                 direction->latency_ns ? " us" : "", direction->path);
 }
 
 /* Whether other groups have the same label, so that the matrix does not identify the pairs. */
@@ -204,7 +206,7 @@ static bool is_ambiguous(const struct groups *groups, const struct group *group)
 {
     int n = 0;
     for (int i = 0; i < groups->n; i++)
-        n += strcmp(groups->list[i].look.label, group->look.label) == 0;
+        n += strcmp(groups->list[i].direction.label, group->direction.label) == 0;
     return n > 1;
 }
 
@@ -239,21 +241,22 @@ static void print_group(const struct groups *groups, const struct group *group, 
     figures(group, path, sizeof path);
     seen_words(group, seen, sizeof seen);
     snprintf(count, sizeof count, "%s%d %s", all ? "all " : "", group->n, noun(group));
-    columns_print(to, 16, "%-13s %s%s%s%s%s%s%s%s", title, count, *group->look.label ? " " : "",
-                  group->look.label, path,
-                  *group->look.path && group->look.usable == ANSWER_UNKNOWN
+    columns_print(to, 16, "%-13s %s%s%s%s%s%s%s%s", title, count,
+                  *group->direction.label ? " " : "", group->direction.label, path,
+                  *group->direction.path && group->direction.usable == ANSWER_UNKNOWN
                       ? "; unknown whether it is on"
                       : "",
-                  access_words(group->look.access), seen, who);
+                  access_words(group->direction.access), seen, who);
 }
 
 static int faster_first(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;
-    if (x->look.mbps != y->look.mbps)
-        return x->look.mbps < y->look.mbps ? 1 : -1;
-    return strcmp(x->look.label, y->look.label) ? strcmp(x->look.label, y->look.label)
-                                                : y->n - x->n;
+    if (x->direction.mbps != y->direction.mbps)
+        return x->direction.mbps < y->direction.mbps ? 1 : -1;
+    return strcmp(x->direction.label, y->direction.label)
+               ? strcmp(x->direction.label, y->direction.label)
+               : y->n - x->n;
 }
 
 /* Prints under a title the pairs of rows [0, a1) and columns [b0, b1) right of the row. */

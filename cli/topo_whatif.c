@@ -15,7 +15,7 @@ struct side {
     int64_t mbps, latency_ns;
 };
 
-static void look_at_pair(const struct topo *topo, int a, int b, struct side *side)
+static void read_pair(const struct topo *topo, int a, int b, struct side *side)
 {
     struct routes routes = {.n = 0};
     memset(side, 0, sizeof *side);
@@ -36,15 +36,15 @@ static bool same(const struct side *x, const struct side *y)
 }
 
 /* Whether the line of (b, a) covers the pair (a, b), because both change in the same way. */
-static bool told(const struct topo *x, const struct topo *y, int a, int b)
+static bool is_covered(const struct topo *x, const struct topo *y, int a, int b)
 {
     struct side was, is, was_back, is_back;
     if (a < b)
         return false;
-    look_at_pair(x, a, b, &was);
-    look_at_pair(y, a, b, &is);
-    look_at_pair(x, b, a, &was_back);
-    look_at_pair(y, b, a, &is_back);
+    read_pair(x, a, b, &was);
+    read_pair(y, a, b, &is);
+    read_pair(x, b, a, &was_back);
+    read_pair(y, b, a, &is_back);
     return same(&was, &was_back) && same(&is, &is_back);
 }
 
@@ -90,10 +90,10 @@ static void find_changes(const struct topo *x, const struct topo *y, struct chan
     for (int a = 0; a < x->n && a < y->n; a++)
         for (int b = 0; b < x->n && b < y->n; b++) {
             struct change change = {.a = x->ends[a].name, .b = x->ends[b].name};
-            look_at_pair(x, a, b, &change.was);
-            look_at_pair(y, a, b, &change.is);
+            read_pair(x, a, b, &change.was);
+            read_pair(y, a, b, &change.is);
             bool a_path = *change.was.path || *change.is.path;
-            if (a != b && a_path && !same(&change.was, &change.is) && !told(x, y, a, b))
+            if (a != b && a_path && !same(&change.was, &change.is) && !is_covered(x, y, a, b))
                 add_change(changes, &change);
         }
 }

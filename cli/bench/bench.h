@@ -324,7 +324,7 @@ weft_status bench_proxy_trace(struct bench *bench);
 /* device.c: sets defaults of --target, --memory, --ctas and --threads; sets the library's target
  * before the job begins; prepares the scopes other than host. */
 void bench_device_choose(struct bench_options *options);
-void bench_device_tell(const struct bench_options *options);
+void bench_device_set_target(const struct bench_options *options);
 weft_status bench_device_prepare(struct bench *bench);
 /* Number of operations in an iteration of this entry. */
 double bench_units(const struct bench_options *options, const struct bench_entry *entry);

@@ -199,7 +199,7 @@ static void make_sums(char *to, int members, size_t first, size_t bytes)
 }
 
 /* Whether the operation writes this member's destination. */
-static bool is_told(const struct coll_bench *b, int op)
+static bool receives_result(const struct coll_bench *b, int op)
 {
     return (op != COLL_GATHER && op != COLL_REDUCE_TO) || b->member == 0;
 }
@@ -288,7 +288,7 @@ weft_status coll_compare(struct coll_bench *b, int op, size_t bytes, bool *right
     if (!b->options->verify)
         return WEFT_OK;
     weft_status status = bench_read(&b->bench, b->seen, b->dst, all);
-    if (!status && is_told(b, op))
+    if (!status && receives_result(b, op))
         least = memcmp(b->seen, b->wanted, all) == 0;
     if (!status)
         status = bench_combine(&b->bench, WEFT_MIN, &least);

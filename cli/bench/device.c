@@ -12,7 +12,7 @@ enum { SIMT_THREADS = 64, CUDA_THREADS = 1024, WARP = 32 };
 
 /* Sets WEFT_TARGET before the job begins. A host-only benchmark gets simt, for which no GPU is
  * opened and no thread is started. */
-void bench_device_tell(const struct bench_options *options)
+void bench_device_set_target(const struct bench_options *options)
 {
     setenv("WEFT_TARGET", options->target == TARGET_CUDA ? "cuda" : "simt", 1);
     if (bench_names_proxy(options))

@@ -4,7 +4,7 @@
 
 #include <weft_device.h>
 
-static bool plays(const struct bench *bench)
+static bool takes_part(const struct bench *bench)
 {
     return bench->me == bench->from || bench->me == bench->to;
 }
@@ -48,7 +48,7 @@ static weft_status ping(struct bench *bench, struct bench_case *c, enum ping kin
 {
     double taken = 0;
     weft_status status = WEFT_OK;
-    if (plays(bench)) {
+    if (takes_part(bench)) {
         status = launch_ping(bench, c, kind, DEVICE_WARM, rounds, verify);
         if (!status)
             status = device_finish(bench, 1, &taken, wrong);

@@ -45,7 +45,7 @@ int file_several_enter(const struct file_options *options, int pe)
 
 /* ------------------------------------------------------------------------------------ the parts */
 
-static weft_status tell(struct file_several *several)
+static weft_status send_record(struct file_several *several)
 {
     struct part *own = &several->parts[several->me];
     weft_ctx *ctx = weft_default_ctx(several->job);
@@ -87,7 +87,7 @@ weft_status file_several_open(const struct file_options *options, weft_job *job,
     snprintf(own->store, sizeof own->store, "%.31s on %.60s", info->file_system, info->store);
     snprintf(own->way, sizeof own->way, "%.40s%s%.60s", info->backend, options->gpu ? ", " : "",
              options->gpu ? info->gpu_backend : "");
-    status = tell(several);
+    status = send_record(several);
     if (!status && several->me == 0 && !options->json)
         print_several_head(several, options);
     return status;
@@ -179,7 +179,7 @@ weft_status file_several_point(struct file_several *several, const struct file_o
     if (status)
         return status;
     file_measure(options, point, several->world, &own->together, why);
-    status = tell(several);
+    status = send_record(several);
     if (!status && several->me == 0)
         print_point(several, options, point);
     return status ? status : weft_barrier(several->world);

@@ -74,7 +74,7 @@ static void pause_poll(void)
 
 /* Waits until *word is `value`; yields when PEs share a CPU. False at the stop mark or when too
  * much time has passed since `start`: the round trip is then not measured. */
-static bool await(const uint64_t *word, uint64_t value, int pauses, uint64_t start)
+static bool poll_until(const uint64_t *word, uint64_t value, int pauses, uint64_t start)
 {
     for (unsigned polls = 1;; polls++) {
         for (int i = 0; i < pauses; i++)
@@ -102,14 +102,14 @@ struct trip {
 
 /* The total time is bounded: on a busy machine each round takes as long as other processes keep
  * the CPU. */
-static bool play(const struct trip *trip, uint64_t rounds)
+static bool run_ping_pong(const struct trip *trip, uint64_t rounds)
 {
     uint64_t start = bench_now_ns();
     for (uint64_t r = 0; r < rounds; r++) {
-        if (!trip->first && !await(trip->in, 2 * r + trip->in_step, trip->pauses, start))
+        if (!trip->first && !poll_until(trip->in, 2 * r + trip->in_step, trip->pauses, start))
             return false;
         __atomic_store_n(trip->out, 2 * r + trip->out_step, __ATOMIC_RELEASE);
-        if (trip->first && !await(trip->in, 2 * r + trip->in_step, trip->pauses, start))
+        if (trip->first && !poll_until(trip->in, 2 * r + trip->in_step, trip->pauses, start))
             return false;
     }
     return true;
@@ -142,7 +142,7 @@ static weft_status round_trip(struct bench *bench, bool two_lines, double *ns)
         if (status)
             return status;
         uint64_t start = bench_now_ns();
-        if (good && !play(&trip, TRIP_ROUNDS)) {
+        if (good && !run_ping_pong(&trip, TRIP_ROUNDS)) {
             good = false;
             __atomic_store_n(trip.out, TRIP_STOP, __ATOMIC_RELEASE);
         }

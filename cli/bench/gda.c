@@ -64,7 +64,8 @@ static double clock_offset(const struct bench *bench, const struct gda_trace *se
 }
 
 /* Mean end of each step in ns since the call. */
-static void average(const struct bench *bench, const struct gda_trace *seen, double mean[STEPS])
+static void average_steps(const struct bench *bench, const struct gda_trace *seen,
+                          double mean[STEPS])
 {
     double offset = clock_offset(bench, seen);
     for (int step = 0; step < STEPS; step++)
@@ -123,7 +124,7 @@ static weft_status trace_gda_rounds(struct bench *bench, uint64_t *word, struct 
         status = weft_get(bench->ctx, seen, trace, sizeof seen, bench->me);
     if (status)
         return status;
-    average(bench, seen, mean);
+    average_steps(bench, seen, mean);
     if (bench->options->json)
         print_gda_steps_json(bench, mean);
     else

@@ -36,7 +36,7 @@ static weft_status find_path(struct bench *bench)
 weft_status bench_open(struct bench *bench, const struct bench_options *options)
 {
     *bench = (struct bench){.options = options};
-    bench_device_tell(options);
+    bench_device_set_target(options);
     weft_status status = weft_init(&bench->job, NULL);
     if (status)
         return status;

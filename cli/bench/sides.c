@@ -28,7 +28,7 @@ bool sides_parse(const char *list, struct bench_sides *sides)
 /* ------------------------------------------------------------------------------------- the jobs */
 
 /* Sets the environment of the job that this process starts. */
-static bool choose(const char *side)
+static bool set_path_environment(const char *side)
 {
     char path[SIDE_NAME_BYTES];
     size_t length = strcspn(side, ":");
@@ -54,7 +54,7 @@ static int run_job(const struct bench_options *options, int argc, char **argv, c
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        if (!choose(path) || dup2(rows_fd, STDOUT_FILENO) < 0)
+        if (!set_path_environment(path) || dup2(rows_fd, STDOUT_FILENO) < 0)
             _exit(EXIT_FAULT);
         int code = bench_start_job(options, argc + 3, args);
         fflush(NULL);

@@ -400,7 +400,8 @@ static void what_is_chosen(void **state)
         assert_int_equal(o.target, TARGET_HOST);
         assert_int_equal(o.memory, MEMORY_HOST);
         assert_int_equal(o.threads, 0);
-        bench_device_tell(&(struct bench_options){.target = cuda ? TARGET_CUDA : TARGET_HOST});
+        bench_device_set_target(
+            &(struct bench_options){.target = cuda ? TARGET_CUDA : TARGET_HOST});
         assert_string_equal(getenv("WEFT_TARGET"), cuda ? "cuda" : "simt");
     }
     struct bench_options o = {.scope = SCOPE_HOST, .target = TARGET_CUDA, .memory = MEMORY_GPU};
@@ -420,10 +421,10 @@ static void what_is_chosen(void **state)
     assert_int_equal(o.n_ctas, 2);
     assert_int_equal(o.ctas, 5);
     unsetenv("WEFT_PROXY");
-    bench_device_tell(&o);
+    bench_device_set_target(&o);
     assert_null(getenv("WEFT_PROXY"));
     proxy_named = true;
-    bench_device_tell(&o);
+    bench_device_set_target(&o);
     assert_string_equal(getenv("WEFT_PROXY"), "always");
     unsetenv("WEFT_PROXY");
     unsetenv("WEFT_TARGET");

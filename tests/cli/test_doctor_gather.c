@@ -197,8 +197,8 @@ int __wrap_execvp(const char *file, char *const *words)
 
 static char asked_words[300];
 
-weft_status run_reach_words(const char *host, const char *rsh, const char *weft,
-                            const char *const *arguments, char ***words, char **text)
+weft_status run_reach_command(const char *host, const char *rsh, const char *weft,
+                              const char *const *arguments, char ***words, char **text)
 {
     snprintf(asked_words, sizeof asked_words, "%s by %s, %s", host, rsh, weft);
     for (int i = 0; arguments[i]; i++) {
@@ -482,7 +482,7 @@ static void hosts_of_an_allocation(void **state)
         if (empty)
             setenv("SLURM_JOB_NODELIST", "", 1);
         stderr = open_memstream(&said, &bytes);
-        assert_false(doctor_take_allocation(&reach));
+        assert_false(doctor_add_allocation(&reach));
         fclose(stderr);
         stderr = usual;
         assert_string_equal(said,
@@ -492,19 +492,19 @@ static void hosts_of_an_allocation(void **state)
         __real_free(said);
     }
     setenv("SLURM_JOB_NODELIST", "n[1-3]", 1);
-    assert_true(doctor_take_allocation(&reach));
+    assert_true(doctor_add_allocation(&reach));
     assert_string_equal(parsed_hosts, "n[1-3]");
     assert_string_equal(reach.rsh, "srun --overlap --quiet --nodes=1 --ntasks=1 --nodelist");
     reach.rsh = "mine";
-    assert_true(doctor_take_allocation(&reach));
+    assert_true(doctor_add_allocation(&reach));
     assert_string_equal(reach.rsh, "mine");
     reach.rsh = NULL;
     setenv("WEFT_RSH", "theirs", 1);
     config_reset();
-    assert_true(doctor_take_allocation(&reach));
+    assert_true(doctor_add_allocation(&reach));
     assert_null(reach.rsh);
     setenv("SLURM_JOB_NODELIST", "bad", 1);
-    assert_false(doctor_take_allocation(&reach));
+    assert_false(doctor_add_allocation(&reach));
     unsetenv("WEFT_RSH");
     unsetenv("SLURM_JOB_NODELIST");
     config_reset();

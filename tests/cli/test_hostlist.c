@@ -158,7 +158,7 @@ static void shares(void **state)
         char text[256];
         struct run_options options = {.npes = rows[i].npes};
         assert_true(run_parse_hosts(&options, rows[i].list));
-        assert_int_equal(run_deal_pes(&options), rows[i].dealt != NULL);
+        assert_int_equal(run_distribute_pes(&options), rows[i].dealt != NULL);
         spell(&options, text);
         if (rows[i].dealt) {
             assert_string_equal(text, rows[i].dealt);

@@ -258,8 +258,8 @@ char *run_setup_write(const struct run *run, int index, const char *secret, cons
     return strcpy(text, "setup");
 }
 
-weft_status run_reach_words(const char *host, const char *rsh, const char *weft,
-                            const char *const *arguments, char ***words, char **text)
+weft_status run_reach_command(const char *host, const char *rsh, const char *weft,
+                              const char *const *arguments, char ***words, char **text)
 {
     log_call("reach %s by %s, %s %s %s %s", host, rsh, weft, arguments[0], arguments[1],
              arguments[2] ? arguments[2] : "-");
@@ -996,7 +996,7 @@ static void an_agent_refuses(void **state)
     assert_false(run.pes[6].exited);
     assert_false(run.pes[3].to_judge);
     assert_int_equal(run.pes[4].wait_status, 127 << 8);
-    run.phase = RUN_TOLD;
+    run.phase = RUN_NOTIFIED;
     put_frame(&made_wires[2], HOST_REFUSED, 127, NULL, 0, -1);
     run_hosts_serve(&run, 1, EPOLLIN);
     expect_log("read 1502\njudge exits\n");
@@ -1039,7 +1039,7 @@ static void agents_are_lost(void **state)
     for (int i = 0; i < 2; i++) { /* nothing is left there; the job ends already */
         run = made_job();
         run.pes[2].exited = i == 0;
-        run.phase = i == 0 ? RUN_WORKING : RUN_TOLD;
+        run.phase = i == 0 ? RUN_WORKING : RUN_NOTIFIED;
         run.result = i == 0 ? 7 : 0;
         wire_answers.read = WEFT_ERR_PEER_DEAD;
         run_hosts_serve(&run, 1, EPOLLIN);

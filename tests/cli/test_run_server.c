@@ -109,9 +109,9 @@ static void the_end_is_told_once(void **state)
     struct run run = opened(2);
     run.end_status = WEFT_ERR_JOB;
     strcpy(run.end_sentence, "why it ends, and so on");
-    run_tell_end(&run, 1);
+    run_send_end(&run, 1);
     expect_log("end WEFT_ERR_JOB to 1 with -1: 22 bytes\n");
-    run_tell_end(&run, 1);
+    run_send_end(&run, 1);
     expect_log("");
     closed(&run);
 }
@@ -157,7 +157,7 @@ static void joining(void **state)
     run.hosts = &host;
     events->joined(&run, 1, 777);
     expect_log("");
-    run.phase = RUN_TOLD;
+    run.phase = RUN_NOTIFIED;
     run.end_status = WEFT_ERR_JOB;
     strcpy(run.end_sentence, "why it ends, and so on");
     run.pes[0].exited = true;

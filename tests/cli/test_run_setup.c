@@ -340,7 +340,7 @@ static void expect_words(const char *host, const char *rsh, const char *weft, co
 {
     static const char *const arguments[] = {"run", "--agent", NULL};
     char **words, *text, all[400] = "";
-    assert_int_equal(run_reach_words(host, rsh, weft, arguments, &words, &text), WEFT_OK);
+    assert_int_equal(run_reach_command(host, rsh, weft, arguments, &words, &text), WEFT_OK);
     for (int i = 0; words[i]; i++) {
         strcat(all, i ? "|" : "");
         strcat(all, words[i]);
@@ -372,22 +372,22 @@ static void hosts_are_reached_by_words(void **state)
 
     char **words, *text;
     static const char *const none[] = {NULL};
-    assert_int_equal(run_reach_words("n", NULL, "a b", none, &words, &text), WEFT_ERR_ARGUMENT);
+    assert_int_equal(run_reach_command("n", NULL, "a b", none, &words, &text), WEFT_ERR_ARGUMENT);
     assert_string_equal(base_last_error(),
                         "a remote shell would split or expand \"a b\": name the command on "
                         "the hosts with --weft");
     assert_null(words);
     assert_null(text);
     own_file = "/opt/(it)/weft";
-    assert_int_equal(run_reach_words("n", NULL, NULL, none, &words, &text), WEFT_ERR_ARGUMENT);
+    assert_int_equal(run_reach_command("n", NULL, NULL, none, &words, &text), WEFT_ERR_ARGUMENT);
     own_file = NULL; /* unknown: an empty word, which a shell drops */
-    assert_int_equal(run_reach_words("n", NULL, NULL, none, &words, &text), WEFT_OK);
+    assert_int_equal(run_reach_command("n", NULL, NULL, none, &words, &text), WEFT_OK);
     assert_string_equal(words[7], "");
     free(words);
     free(text);
     own_file = "/opt/bin/weft";
     memory_fails_in = 0;
-    assert_int_equal(run_reach_words("n", NULL, "w", none, &words, &text), WEFT_ERR_NO_MEMORY);
+    assert_int_equal(run_reach_command("n", NULL, "w", none, &words, &text), WEFT_ERR_NO_MEMORY);
     assert_string_equal(base_last_error(), "no memory for the command that reaches n");
     free(text);
 }
