@@ -58,15 +58,16 @@ int bench_start_job(const struct bench_options *options, int argc, char **argv)
 
 struct results {
     struct bench_point *points;
-    int count, room;
+    int count, capacity;
     bool wrong, left_out;
 };
 
 static struct bench_point *next_point(struct results *results)
 {
-    if (results->count == results->room) {
-        results->room = results->room ? results->room * 2 : 64;
-        results->points = realloc(results->points, (size_t)results->room * sizeof *results->points);
+    if (results->count == results->capacity) {
+        results->capacity = results->capacity ? results->capacity * 2 : 64;
+        results->points =
+            realloc(results->points, (size_t)results->capacity * sizeof *results->points);
         if (!results->points)
             abort();
     }

@@ -167,7 +167,7 @@ void bench_list_suites(void)
 
 /* ------------------------------------------------------------------------------------ the jobs */
 
-static void join(const int *numbers, int n, char *text, size_t room)
+static void join_numbers(const int *numbers, int n, char *text, size_t room)
 {
     size_t at = 0;
     for (int i = 0; i < n && at < room; i++)
@@ -181,8 +181,8 @@ static void join_sizes(const struct bench_options *options, char *text, size_t r
         at += (size_t)snprintf(text + at, room - at, "%s%zu", i ? "," : "", options->sizes[i]);
 }
 
-static void one_job(const struct bench_options *given, const struct program *program, int pes,
-                    struct bench_sides *sides)
+static void run_program_job(const struct bench_options *given, const struct program *program,
+                            int pes, struct bench_sides *sides)
 {
     char names[64], scope[32], target[32], threads[32], ctas[512], sizes[1024], iters[48];
     char repetitions[32];
@@ -218,8 +218,8 @@ static void one_job(const struct bench_options *given, const struct program *pro
     if (!given->bind)
         argv[argc++] = "--no-bind";
     if (program->grids) {
-        join(given->ctas_list, given->n_ctas, ctas + snprintf(ctas, sizeof ctas, "--ctas="),
-             sizeof ctas - 7);
+        join_numbers(given->ctas_list, given->n_ctas, ctas + snprintf(ctas, sizeof ctas, "--ctas="),
+                     sizeof ctas - 7);
         argv[argc++] = ctas;
     }
     if (program->sizes) {
@@ -231,16 +231,16 @@ static void one_job(const struct bench_options *given, const struct program *pro
     sides_measure(&options, argc, argv, sides);
 }
 
-static void run(const struct bench_options *options, const struct program *program,
-                struct bench_sides *sides)
+static void run_program(const struct bench_options *options, const struct program *program,
+                        struct bench_sides *sides)
 {
     int most = options->pes ? options->pes : 2;
     for (int pes = program->scales ? 1 : most; pes <= most; pes *= 2)
-        one_job(options, program, program->scales || program->all_pes ? pes : 2, sides);
+        run_program_job(options, program, program->scales || program->all_pes ? pes : 2, sides);
     for (int pes = 1; program->scales && pes <= most;
          pes *= 2) /* and last all PEs, when that is not a power of two */
         if (pes < most && pes * 2 > most)
-            one_job(options, program, most, sides);
+            run_program_job(options, program, most, sides);
 }
 
 /* ------------------------------------------------------------------------------------ the page */
@@ -296,7 +296,7 @@ static void add_lines(const struct program *program, const struct bench_side *si
     }
 }
 
-static void draw(FILE *to, const struct program *program, const struct bench_sides *sides)
+static void draw_program(FILE *to, const struct program *program, const struct bench_sides *sides)
 {
     static struct plot_series series[PLOT_SERIES];
     char labels[PLOT_SERIES][64], title[128];
@@ -385,7 +385,7 @@ int bench_suite(const struct bench_options *given)
     }
     for (int i = 0; i < suite->count; i++) {
         const struct program *program = &suite->programs[i];
-        run(&options, program, &sides);
+        run_program(&options, program, &sides);
         if (options.json)
             sides_print_json(&sides);
         else {
@@ -395,7 +395,7 @@ int bench_suite(const struct bench_options *given)
         if (page && i == 0)
             write_head(page, suite, &sides);
         if (page)
-            draw(page, program, &sides);
+            draw_program(page, program, &sides);
         good &= all_verified(&sides) && !sides.failed;
         sides_clear(&sides);
     }

@@ -215,13 +215,13 @@ static struct file_options file_options_of(int argc, char **argv)
 
 /* --------------------------------------------------------------------------------- the figures */
 
-static int by_value(const void *a, const void *b)
+static int compare_values(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static bool named(const char *list, const char *name)
+static bool list_contains(const char *list, const char *name)
 {
     size_t length = strlen(name);
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -238,13 +238,13 @@ void file_measure(const struct file_options *options, const struct file_point *p
     double all[FILE_METHODS][FILE_REPETITIONS_MOST];
     for (int r = 0; r < options->repetitions; r++)
         for (int m = 0; m < FILE_METHODS; m++) {
-            bool wanted = named(options->methods, methods[m].name) && !why[m][0];
+            bool wanted = list_contains(options->methods, methods[m].name) && !why[m][0];
             if (together && weft_barrier(together))
                 snprintf(why[m], sizeof why[m], "%s", weft_last_error());
             all[m][r] = wanted ? methods[m].measure(point, why[m], sizeof why[m]) : -1;
         }
     for (int m = 0; m < FILE_METHODS; m++) {
-        qsort(all[m], (size_t)options->repetitions, sizeof(double), by_value);
+        qsort(all[m], (size_t)options->repetitions, sizeof(double), compare_values);
         row->gbps[m] = all[m][0] < 0 ? -1 : all[m][options->repetitions / 2];
     }
 }
@@ -330,7 +330,7 @@ static void print_file_head(const struct file_options *options, const weft_file_
     if (options->gpu) {
         printf("GPU memory: %s%s%s\n", info->gpu_backend, *info->gpu_reason ? ", " : "",
                info->gpu_reason);
-        if (named(options->methods, "cufile"))
+        if (list_contains(options->methods, "cufile"))
             printf("cufile: %s\n", file_cufile_mode());
     }
     printf("GB/s; memory: %s\n%9s %6s %8s", options->gpu ? "gpu" : "host", "block", "depth",

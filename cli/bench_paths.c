@@ -4,8 +4,8 @@
 #include "bench/sides.h"
 #include "commands.h"
 
-static bool one_pair(const struct bench_options *options, int argc, char **argv,
-                     const struct bench_sides *paths)
+static bool measure_one_pair(const struct bench_options *options, int argc, char **argv,
+                             const struct bench_sides *paths)
 {
     struct bench_sides sides = *paths;
     sides_measure(options, argc, argv, &sides);
@@ -31,10 +31,10 @@ int bench_paths(const struct bench_options *given, int argc, char **argv)
     }
     if (!options.all_pairs) {
         options.to = options.to < 0 ? 1 : options.to;
-        return one_pair(&options, argc, argv, &paths) ? EXIT_GOOD : EXIT_FAULT;
+        return measure_one_pair(&options, argc, argv, &paths) ? EXIT_GOOD : EXIT_FAULT;
     }
     for (options.from = 0; options.from < options.pes; options.from++)
         for (options.to = options.from + 1; options.to < options.pes; options.to++)
-            good &= one_pair(&options, argc, argv, &paths);
+            good &= measure_one_pair(&options, argc, argv, &paths);
     return good ? EXIT_GOOD : EXIT_FAULT;
 }

@@ -90,7 +90,7 @@ static int demo_give_up(const struct demo *demo)
     return EXIT_FAULT;
 }
 
-static int be_a_pe(const struct options *options)
+static int run_pe(const struct options *options)
 {
     static struct demo demo;
     int cpus = usable_cpus(); /* before bench_prepare() binds this PE to one CPU */
@@ -134,7 +134,7 @@ static int be_a_pe(const struct options *options)
 /* ---------------------------------------------------------------------------- starting the job */
 
 /* Finds weave.png next to the installed command, or in the source tree of a build. */
-static const char *own_picture(const char *self)
+static const char *find_default_image(const char *self)
 {
     static const char *const places[] = {"../share/weft/weave.png",
                                          "../../examples/data/weave.png"};
@@ -157,7 +157,7 @@ static bool can_begin(struct options *options, const char *self)
 {
     struct image image;
     if (!options->image)
-        options->image = own_picture(self);
+        options->image = find_default_image(self);
     if (!options->image) {
         fprintf(stderr,
                 "weft demo: no weave.png in ../share/weft or ../../examples/data relative to %s; "
@@ -254,5 +254,5 @@ int cmd_demo(int argc, char **argv)
                "GPUs if there are any. Exit status 1 when any result was wrong."};
     struct options options = {.output = "weft-demo"};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    return options.called ? be_a_pe(&options) : start_demo_job(&options);
+    return options.called ? run_pe(&options) : start_demo_job(&options);
 }

@@ -24,7 +24,7 @@ static weft_status share_ordinals(struct demo *demo)
 }
 
 /* Whether every PE can access the GPU memory of every other PE. PE 0 keeps its own reason. */
-static weft_status all_reach(struct demo *demo, bool *reach)
+static weft_status check_peer_access(struct demo *demo, bool *reach)
 {
     struct bench *bench = &demo->bench;
     double good = 1;
@@ -61,14 +61,15 @@ static weft_status measure_on(struct bench *bench, const char *name, size_t byte
 }
 
 /* A bench on the demo's job with other options. */
-static struct bench variant(const struct demo *demo, const struct bench_options *options)
+static struct bench derive_bench(const struct demo *demo, const struct bench_options *options)
 {
     struct bench bench = demo->bench;
     bench.options = options;
     return bench;
 }
 
-static weft_status by_host(struct demo *demo, struct bench *bench, struct demo_gpu_pair *pair)
+static weft_status measure_by_host(struct demo *demo, struct bench *bench,
+                                   struct demo_gpu_pair *pair)
 {
     struct bench_point small, large;
     weft_status status = measure_on(bench, "put", 8, &small);
@@ -82,7 +83,8 @@ static weft_status by_host(struct demo *demo, struct bench *bench, struct demo_g
     return WEFT_OK;
 }
 
-static weft_status by_kernels(struct bench *thread, struct bench *block, struct demo_gpu_pair *pair)
+static weft_status measure_by_kernels(struct bench *thread, struct bench *block,
+                                      struct demo_gpu_pair *pair)
 {
     struct bench_point flag, put;
     weft_status status = measure_on(thread, "latency", 8, &flag);
@@ -97,8 +99,8 @@ static weft_status by_kernels(struct bench *thread, struct bench *block, struct 
 }
 
 /* Measures all pairs when there are few, else those of PE 0. */
-static weft_status each_pair(struct demo *demo, struct bench *host, struct bench *thread,
-                             struct bench *block)
+static weft_status measure_pairs(struct demo *demo, struct bench *host, struct bench *thread,
+                                 struct bench *block)
 {
     int n = demo->bench.n;
     bool all = n * (n - 1) / 2 <= 6;
@@ -113,9 +115,9 @@ static weft_status each_pair(struct demo *demo, struct bench *host, struct bench
                 benches[i]->to = to;
             }
             if (demo->gpus)
-                status = by_host(demo, host, pair);
+                status = measure_by_host(demo, host, pair);
             if (!status && demo->kernels)
-                status = by_kernels(thread, block, pair);
+                status = measure_by_kernels(thread, block, pair);
             thread->rounds = block->rounds = host->rounds;
         }
     return status;
@@ -136,8 +138,8 @@ weft_status demo_gpu(struct demo *demo)
     thread.threads = block.threads = cuda ? 1024 : 64;
     thread.target = block.target = cuda ? TARGET_CUDA : TARGET_SIMT;
 
-    struct bench host_bench = variant(demo, &host), thread_bench = variant(demo, &thread),
-                 block_bench = variant(demo, &block);
+    struct bench host_bench = derive_bench(demo, &host), thread_bench = derive_bench(demo, &thread),
+                 block_bench = derive_bench(demo, &block);
     /* With GPUs, kernels are shown on GPUs only. */
     demo->kernels = cuda || !demo->gpus;
     weft_status status = WEFT_OK;
@@ -153,14 +155,14 @@ weft_status demo_gpu(struct demo *demo)
     if (!status && demo->gpus)
         status = share_ordinals(demo);
     if (!status && demo->gpus)
-        status = all_reach(demo, &reach);
+        status = check_peer_access(demo, &reach);
     if (status || !reach)
         return status;
     if (demo->kernels)
         status = bench_device_prepare(&block_bench);
     thread_bench.device = block_bench.device;
     if (!status)
-        status = each_pair(demo, &host_bench, &thread_bench, &block_bench);
+        status = measure_pairs(demo, &host_bench, &thread_bench, &block_bench);
     if (!status && demo->gpus)
         status = weft_free(demo->bench.job, host_bench.flags);
     return status;

@@ -135,7 +135,7 @@ static weft_status restore_plane(struct demo *demo, int workers, struct demo_pla
     return status ? status : solver_destroy(solver);
 }
 
-static int rounds(const struct image *image)
+static int rounds_for(const struct image *image)
 {
     return image_samples(image) <= SMALL_SAMPLES ? ROUNDS : 1;
 }
@@ -171,7 +171,7 @@ static weft_status restore_in_rounds(struct demo *demo, int workers, const float
 {
     struct demo_run *best = &demo->runs[demo->n_runs++], run;
     weft_status status = restore_image(demo, workers, serial, best);
-    for (int round = 1; !status && round < rounds(&demo->before); round++) {
+    for (int round = 1; !status && round < rounds_for(&demo->before); round++) {
         status = restore_image(demo, workers, serial, &run);
         best->identical &= run.identical;
         if (run.seconds < best->seconds)
@@ -186,7 +186,7 @@ static weft_status restore_plane_serially(struct demo *demo, unsigned channel, f
     const struct image *image = &demo->before;
     double seconds = 0;
     struct solver_result result = {0};
-    for (int round = 0; round < rounds(image); round++) {
+    for (int round = 0; round < rounds_for(image); round++) {
         struct demo_plane plane;
         weft_status status = demo_plane_make(image, channel, &plane);
         if (status)

@@ -61,10 +61,10 @@ struct doctor_job {
     size_t n_nodes;
 };
 
-/* Joins the job in which this process was started. `asked`: the user gave --job; else only jobs
+/* Joins the job in which this process was started. `requested`: the user gave --job; else only jobs
  * of `weft run` and PMIx are joined. False: --job was given and there is no job; it has reported
  * so. */
-bool doctor_join_job(bool asked, struct doctor_job *job);
+bool doctor_join_job(bool requested, struct doctor_job *job);
 /* Collective. report: the report of a PE that examines its node, else NULL. PE 0 gets the
  * cluster. */
 weft_status doctor_gather_job(struct doctor_job *job, const char *report, struct cluster *cluster);

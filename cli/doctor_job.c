@@ -9,20 +9,20 @@
 
 #include "tool/boot.h"
 
-static weft_status open_job(bool asked, struct boot **boot)
+static weft_status open_job(bool requested, struct boot **boot)
 {
     *boot = NULL;
     /* RANK and similar variables can be set for whole containers, so that they do not start a
      * job by themselves. */
-    return asked || boot_was_launched() ? boot_open(boot, NULL, 0) : WEFT_OK;
+    return requested || boot_was_launched() ? boot_open(boot, NULL, 0) : WEFT_OK;
 }
 
-bool doctor_join_job(bool asked, struct doctor_job *job)
+bool doctor_join_job(bool requested, struct doctor_job *job)
 {
     *job = (struct doctor_job){.examines = true, .n_nodes = 1};
-    if (open_job(asked, &job->boot)) {
+    if (open_job(requested, &job->boot)) {
         fprintf(stderr, "weft doctor: only this machine is examined: %s\n", weft_last_error());
-        return !asked;
+        return !requested;
     }
     if (job->boot && job->boot->npes > 1) {
         job->silent = job->boot->pe != 0;
@@ -31,7 +31,7 @@ bool doctor_join_job(bool asked, struct doctor_job *job)
         return true;
     }
     doctor_leave_job(job, true);
-    if (!asked)
+    if (!requested)
         return true;
     fprintf(stderr, "weft doctor: --job: this process is not a PE of a job of several PEs\n");
     return false;

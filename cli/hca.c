@@ -37,7 +37,7 @@ struct options {
 
 /* ------------------------------------------------------------------------------------- asking */
 
-static int by_number(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
     const unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
     return (x > y) - (x < y);
@@ -60,7 +60,7 @@ static int find_lids(unsigned *lids, int most)
     }
     free(line);
     fclose(sockets);
-    qsort(lids, (size_t)n, sizeof *lids, by_number);
+    qsort(lids, (size_t)n, sizeof *lids, compare_numbers);
     int once = 0;
     for (int i = 0; i < n; i++)
         if (!i || lids[i] != lids[i - 1])

@@ -111,7 +111,7 @@ struct machine *machine_options_read(const struct machine_options *options)
     return machine;
 }
 
-static void progress(const char *pair)
+static void print_progress(const char *pair)
 {
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\rmeasuring %s      ", pair);
@@ -151,7 +151,7 @@ static void climb_ladders(struct machine *machine)
 static void measure_all(struct machine *machine, struct probe *probe, int quick)
 {
     probe_warm(probe);
-    weft_status status = machine_measure(machine, probe_interface(probe), quick, progress);
+    weft_status status = machine_measure(machine, probe_interface(probe), quick, print_progress);
     if (isatty(STDERR_FILENO))
         fputs("\r                                \r", stderr);
     if (status)

@@ -34,7 +34,7 @@ static const struct command {
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
-static void usage(FILE *to)
+static void print_usage(FILE *to)
 {
     fprintf(to, "usage: weft COMMAND [option ...]\n\n");
     for (int i = 0; i < COMMANDS; i++)
@@ -62,11 +62,11 @@ int main(int argc, char **argv)
     argp_err_exit_status = EXIT_USAGE;
     atexit(flush_stdout);
     if (argc < 2) {
-        usage(stderr);
+        print_usage(stderr);
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        usage(stdout);
+        print_usage(stdout);
         return EXIT_GOOD;
     }
     if (strcmp(argv[1], "--version") == 0)
@@ -80,6 +80,6 @@ int main(int argc, char **argv)
         }
     }
     fprintf(stderr, "weft: there is no command \"%s\"\n\n", argv[1]);
-    usage(stderr);
+    print_usage(stderr);
     return EXIT_USAGE;
 }

@@ -223,7 +223,7 @@ static void stop_waiting(struct run *run, int error)
     run_signal_all(run, SIGKILL);
 }
 
-static void loop(struct run *run)
+static void process_events(struct run *run)
 {
     while (loop_continues(run)) {
         struct epoll_event events[64];
@@ -301,7 +301,7 @@ static void hide_outer_socket(void)
 int run_loop(struct run *run)
 {
     run_start_stdin(run);
-    loop(run);
+    process_events(run);
     run_end_stdin(run);
     run_clean_up(run);
     run_stop_guard(run);
@@ -310,7 +310,7 @@ int run_loop(struct run *run)
     return run->result >= 0 ? run->result : run->culprit >= 0 ? EXIT_FAULT : EXIT_GOOD;
 }
 
-static void start(struct run *run, const char *path)
+static void start_job(struct run *run, const char *path)
 {
     run->started_ns = clock_now_ns();
     if (run->hosts ? run_hosts_start(run) : run_start_pes(run, path))
@@ -328,7 +328,7 @@ static int run_here(struct run *run)
         return result;
     hide_outer_socket();
     if (run_prepare(run) && (!run->hosts || run_hosts_connect(run))) {
-        start(run, path);
+        start_job(run, path);
         result = run_loop(run);
     } else {
         run_stop_guard(run);

@@ -322,7 +322,7 @@ static bool connect_to_launcher(struct run *run)
     return run_watch(run, agent->up.fd, EPOLLIN, RUN_EVENT_LAUNCHER, 0) == 0;
 }
 
-static bool go_there(const struct run_agent *agent)
+static bool enter_directory(const struct run_agent *agent)
 {
     if (!agent->directory || chdir(agent->directory) == 0)
         return true;
@@ -334,7 +334,7 @@ int run_agent_main(struct run *run)
 {
     struct run_agent *agent = run->agent;
     int result = EXIT_FAULT;
-    if (!go_there(agent) || !run_prepare(run))
+    if (!enter_directory(agent) || !run_prepare(run))
         goto out;
     run->relay_stdin = false; /* PE 0 reads the rest of the agent's standard input */
     if (!connect_to_launcher(run))

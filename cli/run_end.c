@@ -61,7 +61,7 @@ void run_signal_all(struct run *run, int number)
         signal_pe(run, pe, number);
 }
 
-static void terminate(struct run *run, int pe)
+static void terminate_pe(struct run *run, int pe)
 {
     signal_pe(run, pe, SIGTERM);
     signal_pe(run, pe, SIGCONT); /* a stopped process handles no other signal */
@@ -105,7 +105,8 @@ static bool was_signalled(const struct run *run, int pe)
 /* Postpones the end of the job while another PE is dying. PEs see a death earlier than the
  * launcher: locks and connections are gone before the process is a zombie, and long before that
  * when it writes a core dump. A PE that fails because of it must not be reported as the cause. */
-static bool postpone(struct run *run, int pe, weft_status status, int result, const char *sentence)
+static bool postpone_end(struct run *run, int pe, weft_status status, int result,
+                         const char *sentence)
 {
     if (run->postponed.until_ns)
         return true; /* the first reason counts */
@@ -124,7 +125,7 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
 {
     if (run->phase != RUN_WORKING)
         return;
-    if (!was_signalled(run, pe) && postpone(run, pe, status, result, sentence))
+    if (!was_signalled(run, pe) && postpone_end(run, pe, status, result, sentence))
         return;
     run->postponed.until_ns = 0;
     if (result != 0) /* 0: a PE has ended the job on purpose and successfully */
@@ -176,14 +177,14 @@ static void next_phase(struct run *run)
     if (run->phase == RUN_NOTIFIED) {
         for (int pe = 0; pe < run->started; pe++)
             if (!run->pes[pe].joined && !run->pes[pe].end_sent)
-                terminate(run, pe);
+                terminate_pe(run, pe);
         run->phase = RUN_UNJOINED_TERMINATED;
         run->phase_ends_ns += notified_ns - unjoined_ns;
         return;
     }
     if (run->phase == RUN_UNJOINED_TERMINATED) {
         for (int pe = 0; pe < run->started; pe++)
-            terminate(run, pe);
+            terminate_pe(run, pe);
         run->phase = RUN_TERMINATED;
         run->phase_ends_ns = clock_now_ns() + run->options.grace_ns;
         return;

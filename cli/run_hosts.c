@@ -404,7 +404,7 @@ bool run_hosts_start(struct run *run)
 
 /* -------------------------------------------------------------------------------- from agents */
 
-static void exit_pe(struct run *run, int pe, int wait_status)
+static void handle_pe_exit(struct run *run, int pe, int wait_status)
 {
     struct run_pe *one = &run->pes[pe];
     if (one->exited)
@@ -435,7 +435,7 @@ static void give_up_host(struct run *run, int index, const char *why)
     for (int pe = host->first; pe < host->first + host->count; pe++) {
         any |= !run->pes[pe].exited;
         run->pes[pe].lost = !run->pes[pe].exited;
-        exit_pe(run, pe, SIGKILL);
+        handle_pe_exit(run, pe, SIGKILL);
     }
     if (any && run->phase == RUN_WORKING)
         run_end(run, -1, WEFT_ERR_PEER_DEAD, 1, sentence);
@@ -488,7 +488,7 @@ static void handle_agent_frame(struct run *run, struct run_host *host, struct wi
         if (run->phase == RUN_WORKING)
             run_begin_end(run, -1, WEFT_ERR_BOOT, run->result, "not every PE could be started");
         for (pe = host->first; pe < host->first + host->count; pe++)
-            exit_pe(run, pe, 127 << 8);
+            handle_pe_exit(run, pe, 127 << 8);
         break;
     case HOST_RELAY:
         handle_relay(run, host, frame);
@@ -498,7 +498,7 @@ static void handle_agent_frame(struct run *run, struct run_host *host, struct wi
             break;
         memcpy(&wait_status, frame->payload, sizeof wait_status);
         run->pes[pe].to_judge = !run->pes[pe].exited;
-        exit_pe(run, pe, wait_status);
+        handle_pe_exit(run, pe, wait_status);
         break;
     case HOST_LOST:
         if (ours && run->pes[pe].joined) {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* This process's number in /proc; 0: there is no /proc. */
-static pid_t own_number(void)
+static pid_t own_proc_number(void)
 {
     char text[32];
     ssize_t n = readlink("/proc/self", text, sizeof text - 1);
@@ -54,7 +54,7 @@ static int namespace_numbers(pid_t number, int depth, pid_t *at_depth)
 pid_t run_proc_number(pid_t pid)
 {
     char path[64], line[64];
-    pid_t own = own_number();
+    pid_t own = own_proc_number();
     if (own == getpid() || own == 0)
         return pid;
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -68,7 +68,7 @@ pid_t run_proc_number(pid_t pid)
 
 pid_t run_proc_pid(pid_t number)
 {
-    pid_t own = own_number(), pid = 0;
+    pid_t own = own_proc_number(), pid = 0;
     if (own == getpid() || own == 0)
         return number;
     int depth = namespace_numbers(own, 0, &pid);

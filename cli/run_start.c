@@ -99,7 +99,7 @@ struct cpu {
     int core;
 };
 
-static int by_core(const void *a, const void *b)
+static int compare_cores(const void *a, const void *b)
 {
     const struct cpu *left = a, *right = b;
     if (left->core != right->core)
@@ -119,7 +119,7 @@ static struct cpu *list_cpus(int *count)
         if (CPU_ISSET(cpu, &allowed))
             cpus[(*count)++] = (struct cpu){cpu, core_of(cpu)};
     if (cpus)
-        qsort(cpus, (size_t)*count, sizeof *cpus, by_core);
+        qsort(cpus, (size_t)*count, sizeof *cpus, compare_cores);
     return cpus;
 }
 
@@ -291,7 +291,7 @@ static int child_main(void *argument)
     return 0;
 }
 
-static bool watch(struct run *run, int fd, enum run_event event, int number, int pe)
+static bool watch_descriptor(struct run *run, int fd, enum run_event event, int number, int pe)
 {
     if (run_watch(run, fd, EPOLLIN, event, number) == 0)
         return true;
@@ -325,7 +325,7 @@ static bool clone_child(struct child *child)
         return false;
     }
     pe->pid = pe->group = pid;
-    if (watch(child->run, pe->pidfd, RUN_EVENT_EXIT, child->pe, child->pe))
+    if (watch_descriptor(child->run, pe->pidfd, RUN_EVENT_EXIT, child->pe, child->pe))
         return true;
     kill(-pid, SIGKILL);
     waitpid(pid, NULL, 0);
@@ -382,7 +382,7 @@ static bool open_stream_pipe(struct run *run, int pe, int stream, int *writing)
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     run->pes[pe].streams[stream].fd = ends[0];
     *writing = ends[1];
-    return watch(run, ends[0], RUN_EVENT_SOURCE, 2 * pe + stream, pe);
+    return watch_descriptor(run, ends[0], RUN_EVENT_SOURCE, 2 * pe + stream, pe);
 }
 
 static bool open_streams(struct run *run, struct child *child)
@@ -437,7 +437,7 @@ static bool open_socket(struct run *run, int pe, int *other)
     setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     wire_init(&run->hub.wires[pe], ends[0], NULL, false);
     *other = ends[1];
-    return watch(run, ends[0], RUN_EVENT_SOCKET, pe, pe);
+    return watch_descriptor(run, ends[0], RUN_EVENT_SOCKET, pe, pe);
 }
 
 static bool start_pe(struct run *run, struct child *child)

@@ -23,7 +23,7 @@ enum {
 
 /* ------------------------------------------------------------------------------ standard output */
 
-static bool reserve(char **data, size_t *size, size_t needed)
+static bool reserve_bytes(char **data, size_t *size, size_t needed)
 {
     if (needed <= *size)
         return true;
@@ -38,9 +38,9 @@ static bool reserve(char **data, size_t *size, size_t needed)
     return true;
 }
 
-static void append(struct run_sink *sink, const char *data, size_t bytes)
+static void append_to_sink(struct run_sink *sink, const char *data, size_t bytes)
 {
-    if (!bytes || sink->broken || !reserve(&sink->data, &sink->size, sink->used + bytes))
+    if (!bytes || sink->broken || !reserve_bytes(&sink->data, &sink->size, sink->used + bytes))
         return;
     memcpy(sink->data + sink->used, data, bytes);
     sink->used += bytes;
@@ -53,9 +53,9 @@ static void emit_line(struct run *run, int pe, int stream, const char *line, siz
         snprintf(prefix, sizeof prefix, "[%s %d] ", run->agent->host, run->first + pe);
     else if (!run->hosts) /* otherwise the agent has added it */
         snprintf(prefix, sizeof prefix, "[%d] ", pe);
-    append(&run->sinks[stream], prefix, strlen(prefix));
-    append(&run->sinks[stream], line, bytes);
-    append(&run->sinks[stream], "\n", 1);
+    append_to_sink(&run->sinks[stream], prefix, strlen(prefix));
+    append_to_sink(&run->sinks[stream], line, bytes);
+    append_to_sink(&run->sinks[stream], "\n", 1);
 }
 
 /* Moves the complete lines from the source's buffer to the sink. */
@@ -131,7 +131,7 @@ static void fail_sink(struct run *run, int stream, int error)
         run->result = 1;
 }
 
-static bool has_room(const struct run_sink *sink)
+static bool is_writable(const struct run_sink *sink)
 {
     struct pollfd watched = {.fd = sink->fd, .events = POLLOUT};
     return poll(&watched, 1, 0) == 1; /* always true for a file */
@@ -156,7 +156,7 @@ void run_flush_sink(struct run *run, int stream)
     struct run_sink *sink = &run->sinks[stream];
     size_t done = 0;
     bool failed = false;
-    while (done < sink->used && has_room(sink)) {
+    while (done < sink->used && is_writable(sink)) {
         size_t piece = sink->used - done;
         if (!sink->is_file && piece > PIECE)
             piece = PIECE;
@@ -189,7 +189,7 @@ void run_read_source(struct run *run, int pe, int stream)
     struct run_source *source = &run->pes[pe].streams[stream];
     if (source->fd < 0)
         return;
-    if (!reserve(&source->line, &source->size, source->used + READ_BYTES)) {
+    if (!reserve_bytes(&source->line, &source->size, source->used + READ_BYTES)) {
         end_source(run, pe, stream);
         return;
     }

@@ -124,7 +124,7 @@ static int close_file(FILE *to, const char *path)
     return EXIT_FAULT;
 }
 
-static int record(const struct machine *machine, const struct arguments *a)
+static int record_machine(const struct machine *machine, const struct arguments *a)
 {
     char *text = machine_format(machine, a->anonymous);
     FILE *to = text ? open_file(a->record) : NULL;
@@ -188,7 +188,7 @@ static int show_machine(struct machine *machine, const struct arguments *a)
         machine_options_measure(&a->options, machine, 0);
     topo_collect(machine, &topo);
     if (a->record)
-        return record(machine, a);
+        return record_machine(machine, a);
     if (a->nccl)
         return write_nccl(machine, a->nccl);
     if (a->svg)

@@ -22,7 +22,7 @@ enum {
 
 /* --- boxes and lines -------------------------------------------------------------------------- */
 
-static void *more_room(void *list, int n, int *room, size_t bytes)
+static void *grow_list(void *list, int n, int *room, size_t bytes)
 {
     if (n < *room)
         return list;
@@ -35,7 +35,7 @@ static void *more_room(void *list, int n, int *room, size_t bytes)
 
 int draw_add_box(struct drawing *d, enum draw_kind kind, int parent)
 {
-    d->boxes = more_room(d->boxes, d->n_boxes, &d->room_boxes, sizeof *d->boxes);
+    d->boxes = grow_list(d->boxes, d->n_boxes, &d->boxes_capacity, sizeof *d->boxes);
     d->boxes[d->n_boxes] =
         (struct draw_box){.kind = kind, .parent = parent, .gpu = -1, .domain = -1};
     return d->n_boxes++;
@@ -43,7 +43,7 @@ int draw_add_box(struct drawing *d, enum draw_kind kind, int parent)
 
 struct draw_line *draw_add_line(struct drawing *d)
 {
-    d->lines = more_room(d->lines, d->n_lines, &d->room_lines, sizeof *d->lines);
+    d->lines = grow_list(d->lines, d->n_lines, &d->lines_capacity, sizeof *d->lines);
     d->lines[d->n_lines] = (struct draw_line){.from = -1, .to = -1, .width = 2, .domain = -1};
     return &d->lines[d->n_lines++];
 }
@@ -88,7 +88,7 @@ static bool is_frame(enum draw_kind kind)
 
 /* --- the tree --------------------------------------------------------------------------------- */
 
-static int frame(struct drawing *d, enum draw_kind kind, int parent, const char *key)
+static int find_or_add_frame(struct drawing *d, enum draw_kind kind, int parent, const char *key)
 {
     for (int i = 0; i < d->n_boxes; i++)
         if (d->boxes[i].kind == kind && d->boxes[i].parent == parent &&
@@ -114,7 +114,7 @@ static int host_frame(const struct machine *m, const struct machine_pci *pci, st
     if (!pci || !has_hosts(m))
         return -1;
     snprintf(key, sizeof key, "%" PRId64, number_or(pci->host, 0));
-    int at = frame(d, DRAW_HOST, -1, key);
+    int at = find_or_add_frame(d, DRAW_HOST, -1, key);
     snprintf(d->boxes[at].name, DRAW_TEXT, "node %s", key);
     return at;
 }
@@ -127,7 +127,7 @@ static int package_frame(const struct machine *m, const struct machine_pci *pci,
     snprintf(key, sizeof key, "%" PRId64, package);
     if (package < 0 && pci)
         return host;
-    int at = frame(d, DRAW_PACKAGE, host, key);
+    int at = find_or_add_frame(d, DRAW_PACKAGE, host, key);
     if (package < 0)
         snprintf(d->boxes[at].name, DRAW_TEXT, "place unknown");
     else
@@ -142,7 +142,7 @@ static int root_frame(const struct machine *m, const struct machine_pci *pci, st
     int package = package_frame(m, pci, d);
     if (!pci)
         return package;
-    int at = frame(d, DRAW_ROOT, package, text_or(pci->root, "?"));
+    int at = find_or_add_frame(d, DRAW_ROOT, package, text_or(pci->root, "?"));
     int64_t numa = routes_numa(m, pci);
     snprintf(d->boxes[at].name, DRAW_TEXT, "root complex");
     snprintf(d->boxes[at].more, DRAW_TEXT, "%.40s", text_or(pci->root, "?"));
@@ -165,7 +165,7 @@ static int place_of(const struct machine *m, const struct machine_pci *pci, int 
     int at = place_of(m, above, depth + 1, d);
     if (!text_is(above->kind, "upstream") && !text_is(above->kind, "bridge"))
         return at;
-    at = frame(d, DRAW_BRIDGE, at, text_or(above->bdf, "?"));
+    at = find_or_add_frame(d, DRAW_BRIDGE, at, text_or(above->bdf, "?"));
     snprintf(d->boxes[at].name, DRAW_TEXT, "PCIe switch");
     if (above->gen.known && above->width.known)
         snprintf(d->boxes[at].more, DRAW_TEXT, "up: %" PRId64 " x%" PRId64, above->gen.value,

@@ -52,7 +52,7 @@ struct draw_line {
 struct drawing {
     struct draw_box *boxes;
     struct draw_line *lines;
-    int n_boxes, n_lines, room_boxes, room_lines;
+    int n_boxes, n_lines, boxes_capacity, lines_capacity;
     int n_domains; /* number of NVLink domains with switches */
     double w, h;
     char title[160], subtitle[160];

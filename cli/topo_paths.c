@@ -186,7 +186,7 @@ static void seen_words(const struct group *group, char *text, size_t size)
              words[group->direction.seen]);
 }
 
-static void figures(const struct group *group, char *text, size_t size)
+static void format_figures(const struct group *group, char *text, size_t size)
 {
     char gbps[16], us[16];
     const struct direction *direction = &group->direction;
@@ -224,7 +224,7 @@ static void names(const struct groups *groups, const struct group *group, char *
         snprintf(text + used, size - used, " and %d more", group->n - NAMED);
 }
 
-static const char *noun(const struct group *group)
+static const char *pair_noun(const struct group *group)
 {
     if (group->one_way)
         return group->n == 1 ? "direction" : "directions";
@@ -238,9 +238,9 @@ static void print_group(const struct groups *groups, const struct group *group, 
     bool all = groups->n == 1 && group->n > 1;
     if (is_ambiguous(groups, group))
         names(groups, group, who, sizeof who);
-    figures(group, path, sizeof path);
+    format_figures(group, path, sizeof path);
     seen_words(group, seen, sizeof seen);
-    snprintf(count, sizeof count, "%s%d %s", all ? "all " : "", group->n, noun(group));
+    snprintf(count, sizeof count, "%s%d %s", all ? "all " : "", group->n, pair_noun(group));
     columns_print(to, 16, "%-13s %s%s%s%s%s%s%s%s", title, count,
                   *group->direction.label ? " " : "", group->direction.label, path,
                   *group->direction.path && group->direction.usable == ANSWER_UNKNOWN

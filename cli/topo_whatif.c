@@ -29,7 +29,7 @@ static void read_pair(const struct topo *topo, int a, int b, struct side *side)
     side->latency_ns = best->latency_ns;
 }
 
-static bool same(const struct side *x, const struct side *y)
+static bool sides_equal(const struct side *x, const struct side *y)
 {
     return strcmp(x->label, y->label) == 0 && strcmp(x->path, y->path) == 0 && x->mbps == y->mbps &&
            x->latency_ns == y->latency_ns;
@@ -45,7 +45,7 @@ static bool is_covered(const struct topo *x, const struct topo *y, int a, int b)
     read_pair(y, a, b, &is);
     read_pair(x, b, a, &was_back);
     read_pair(y, b, a, &is_back);
-    return same(&was, &was_back) && same(&is, &is_back);
+    return sides_equal(&was, &was_back) && sides_equal(&is, &is_back);
 }
 
 static json_t *side_json(const struct side *s)
@@ -93,14 +93,15 @@ static void find_changes(const struct topo *x, const struct topo *y, struct chan
             read_pair(x, a, b, &change.was);
             read_pair(y, a, b, &change.is);
             bool a_path = *change.was.path || *change.is.path;
-            if (a != b && a_path && !same(&change.was, &change.is) && !is_covered(x, y, a, b))
+            if (a != b && a_path && !sides_equal(&change.was, &change.is) &&
+                !is_covered(x, y, a, b))
                 add_change(changes, &change);
         }
 }
 
 static bool changes_alike(const struct change *x, const struct change *y)
 {
-    return same(&x->was, &y->was) && same(&x->is, &y->is);
+    return sides_equal(&x->was, &y->was) && sides_equal(&x->is, &y->is);
 }
 
 static bool is_first_change(const struct changes *changes, int at)

@@ -123,7 +123,7 @@ struct bench_entry {
     bool apart;     /* not part of "all"; must be named */
     bool by_units;  /* an iteration is one operation of each thread, warp or block of the grid */
     /* Bytes of src and of dst; NULL: as described by the fields above. */
-    size_t (*room)(const struct bench_options *options, size_t bytes);
+    size_t (*buffer_bytes)(const struct bench_options *options, size_t bytes);
 
     /* Performs the operation `iterations` times and adds the time in ns at this PE to *ns (0 at
      * a PE that does not measure). Every PE calls it with the same count. */
@@ -309,11 +309,11 @@ BENCH_FUNCTIONS(stream_put)
 BENCH_FUNCTIONS(stream_get)
 BENCH_FUNCTIONS(stream_barrier)
 #undef BENCH_FUNCTIONS
-size_t device_put_room(const struct bench_options *options, size_t bytes);
-size_t device_get_room(const struct bench_options *options, size_t bytes);
-size_t device_words_room(const struct bench_options *options, size_t bytes);
-size_t device_packet_room(const struct bench_options *options, size_t bytes);
-size_t device_proxied_room(const struct bench_options *options, size_t bytes);
+size_t device_put_buffer_bytes(const struct bench_options *options, size_t bytes);
+size_t device_get_buffer_bytes(const struct bench_options *options, size_t bytes);
+size_t device_words_buffer_bytes(const struct bench_options *options, size_t bytes);
+size_t device_packet_buffer_bytes(const struct bench_options *options, size_t bytes);
+size_t device_proxied_buffer_bytes(const struct bench_options *options, size_t bytes);
 
 /* gda.c: measures and prints the steps of a put over path gda. */
 weft_status bench_gda_trace(struct bench *bench);

@@ -11,8 +11,8 @@
 
 typedef weft_status (*collective)(struct bench *bench, struct bench_case *c);
 
-static weft_status timed(struct bench *bench, struct bench_case *c, uint64_t iterations,
-                         collective call, double *ns)
+static weft_status time_calls(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                              collective call, double *ns)
 {
     uint64_t inside = 0;
     for (uint64_t i = 0; i < iterations; i++) {
@@ -28,7 +28,7 @@ static weft_status timed(struct bench *bench, struct bench_case *c, uint64_t ite
     return WEFT_OK;
 }
 
-static char *block(void *buffer, size_t bytes, int index)
+static char *block_at(void *buffer, size_t bytes, int index)
 {
     return (char *)buffer + bytes * (size_t)index;
 }
@@ -51,7 +51,7 @@ static weft_status call_broadcast(struct bench *bench, struct bench_case *c)
 weft_status host_broadcast_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                                double *ns)
 {
-    return timed(bench, c, iterations, call_broadcast, ns);
+    return time_calls(bench, c, iterations, call_broadcast, ns);
 }
 
 /* Each PE is the root once. */
@@ -76,7 +76,7 @@ static weft_status call_fcollect(struct bench *bench, struct bench_case *c)
 weft_status host_fcollect_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                               double *ns)
 {
-    return timed(bench, c, iterations, call_fcollect, ns);
+    return time_calls(bench, c, iterations, call_fcollect, ns);
 }
 
 weft_status host_fcollect_check(struct bench *bench, struct bench_case *c, bool *right)
@@ -85,7 +85,8 @@ weft_status host_fcollect_check(struct bench *bench, struct bench_case *c, bool 
     if (!status)
         status = call_fcollect(bench, c);
     for (int pe = 0; !status && pe < bench->n; pe++)
-        status = bench_has(bench, block(c->dst, c->bytes, pe), c->bytes, 100 + (uint64_t)pe, right);
+        status =
+            bench_has(bench, block_at(c->dst, c->bytes, pe), c->bytes, 100 + (uint64_t)pe, right);
     return status;
 }
 
@@ -97,7 +98,7 @@ static weft_status call_collect(struct bench *bench, struct bench_case *c)
 weft_status host_collect_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                              double *ns)
 {
-    return timed(bench, c, iterations, call_collect, ns);
+    return time_calls(bench, c, iterations, call_collect, ns);
 }
 
 /* PEs contribute different sizes, which collect allows and fcollect does not. */
@@ -124,7 +125,7 @@ static weft_status call_alltoall(struct bench *bench, struct bench_case *c)
 weft_status host_alltoall_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                               double *ns)
 {
-    return timed(bench, c, iterations, call_alltoall, ns);
+    return time_calls(bench, c, iterations, call_alltoall, ns);
 }
 
 static uint64_t pair_seed(struct bench *bench, int from, int to)
@@ -136,14 +137,14 @@ weft_status host_alltoall_check(struct bench *bench, struct bench_case *c, bool 
 {
     weft_status status = bench_set(bench, c->dst, c->bytes * (size_t)bench->n, 1);
     for (int pe = 0; !status && pe < bench->n; pe++)
-        status = bench_set(bench, block(c->src, c->bytes, pe), c->bytes,
+        status = bench_set(bench, block_at(c->src, c->bytes, pe), c->bytes,
                            pair_seed(bench, bench->me, pe));
     if (!status)
         status = weft_barrier(bench->world);
     if (!status)
         status = call_alltoall(bench, c);
     for (int pe = 0; !status && pe < bench->n; pe++)
-        status = bench_has(bench, block(c->dst, c->bytes, pe), c->bytes,
+        status = bench_has(bench, block_at(c->dst, c->bytes, pe), c->bytes,
                            pair_seed(bench, pe, bench->me), right);
     return status;
 }
@@ -168,7 +169,7 @@ static weft_status call_reduce(struct bench *bench, struct bench_case *c)
 weft_status host_reduce_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                             double *ns)
 {
-    return timed(bench, c, iterations, call_reduce, ns);
+    return time_calls(bench, c, iterations, call_reduce, ns);
 }
 
 /* Integer sums wrap, so that the sum of whole words modulo the width is the expected value. */

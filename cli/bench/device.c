@@ -39,7 +39,7 @@ void bench_device_choose(struct bench_options *options)
     options->ctas = options->ctas_list[0];
 }
 
-static weft_status symmetric(struct bench *bench, size_t bytes, void **address)
+static weft_status allocate_zeroed(struct bench *bench, size_t bytes, void **address)
 {
     return weft_alloc(bench->job, weft_device_kind(bench->job), bytes, 4096, WEFT_ALLOC_ZERO,
                       address);
@@ -54,9 +54,9 @@ weft_status bench_device_prepare(struct bench *bench)
         return WEFT_OK;
     weft_status status = weft_device_start(bench->job);
     if (!status)
-        status = symmetric(bench, BENCH_CTAS_MAX * sizeof(struct device_times), &times);
+        status = allocate_zeroed(bench, BENCH_CTAS_MAX * sizeof(struct device_times), &times);
     if (!status)
-        status = symmetric(bench, 4096, &words);
+        status = allocate_zeroed(bench, 4096, &words);
     if (!status)
         status = weft_stream_create(&device.stream);
     device.times = times;

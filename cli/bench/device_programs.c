@@ -12,8 +12,8 @@
 
 enum { STALE = 7, OWN = 1000 }; /* seeds; OWN * (PE + 1) is the seed of that PE */
 
-static weft_status alltoall(struct bench *bench, struct bench_case *c, uint64_t warm,
-                            uint64_t rounds, double *ns)
+static weft_status launch_alltoall(struct bench *bench, struct bench_case *c, uint64_t warm,
+                                   uint64_t rounds, double *ns)
 {
     struct bench_device *d = bench->device;
     weft_status status =
@@ -25,7 +25,7 @@ static weft_status alltoall(struct bench *bench, struct bench_case *c, uint64_t 
 weft_status device_alltoall_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                                 double *ns)
 {
-    return alltoall(bench, c, DEVICE_WARM, iterations, ns);
+    return launch_alltoall(bench, c, DEVICE_WARM, iterations, ns);
 }
 
 /* Block `me` of every PE's pattern must arrive at the position of that PE. */
@@ -40,7 +40,7 @@ weft_status device_alltoall_check(struct bench *bench, struct bench_case *c, boo
     if (!status)
         status = weft_barrier(bench->world);
     if (!status)
-        status = alltoall(bench, c, 0, 1, &ignored);
+        status = launch_alltoall(bench, c, 0, 1, &ignored);
     for (size_t pe = 0; !status && *right && pe < n; pe++)
         status = device_holds(bench, (char *)c->dst + pe * c->bytes, c->bytes, own,
                               (uint64_t)OWN * (uint64_t)(pe + 1), right);
@@ -85,7 +85,8 @@ static weft_status make_plate(const struct bench *bench, struct plate *plate)
     return WEFT_OK;
 }
 
-static weft_status jacobi(struct bench *bench, enum solver_style style, uint64_t steps, double *ns)
+static weft_status launch_jacobi(struct bench *bench, enum solver_style style, uint64_t steps,
+                                 double *ns)
 {
     struct plate plate;
     double seconds = 0;
@@ -124,7 +125,7 @@ static weft_status check_jacobi(struct bench *bench, enum solver_style style, bo
                            double *ns)                                                             \
     {                                                                                              \
         (void)c;                                                                                   \
-        return jacobi(bench, style, iterations, ns);                                               \
+        return launch_jacobi(bench, style, iterations, ns);                                        \
     }                                                                                              \
     weft_status name##_check(struct bench *bench, struct bench_case *c, bool *right)               \
     {                                                                                              \

@@ -38,12 +38,12 @@ static uint64_t get_slots(const struct bench_options *options, size_t bytes)
     return slots;
 }
 
-size_t device_put_room(const struct bench_options *options, size_t bytes)
+size_t device_put_buffer_bytes(const struct bench_options *options, size_t bytes)
 {
     return all_units(options) * put_slots(options, bytes) * bytes + 8;
 }
 
-size_t device_get_room(const struct bench_options *options, size_t bytes)
+size_t device_get_buffer_bytes(const struct bench_options *options, size_t bytes)
 {
     return all_units(options) * get_slots(options, bytes) * bytes + 8;
 }
@@ -57,7 +57,7 @@ static unsigned word_bits(const struct bench_options *options)
     return bits;
 }
 
-size_t device_words_room(const struct bench_options *options, size_t bytes)
+size_t device_words_buffer_bytes(const struct bench_options *options, size_t bytes)
 {
     return (size_t)8 << word_bits(options);
 }
@@ -146,7 +146,7 @@ static weft_status check_put_words(struct bench *bench, struct bench_case *c, in
                                    bool *right)
 {
     double ignored = 0;
-    size_t room = device_words_room(bench->options, 8);
+    size_t room = device_words_buffer_bytes(bench->options, 8);
     weft_status status = device_fill(bench, c->dst, room, STALE);
     if (!status)
         status = weft_barrier(bench->world);
@@ -201,7 +201,8 @@ weft_status device_g_check(struct bench *bench, struct bench_case *c, bool *righ
 {
     double ignored = 0;
     uint64_t wrong = 0;
-    weft_status status = device_fill(bench, c->src, device_words_room(bench->options, 8), 0);
+    weft_status status =
+        device_fill(bench, c->src, device_words_buffer_bytes(bench->options, 8), 0);
     if (!status)
         status = weft_barrier(bench->world);
     if (!status)

@@ -6,8 +6,8 @@
 
 enum stream_operation { STREAM_PUT, STREAM_GET, STREAM_BARRIER };
 
-static weft_status queue(struct bench *bench, struct bench_case *c, enum stream_operation what,
-                         uint64_t count)
+static weft_status enqueue_operation(struct bench *bench, struct bench_case *c,
+                                     enum stream_operation what, uint64_t count)
 {
     weft_stream stream = bench->device->stream;
     weft_status status = WEFT_OK;
@@ -37,7 +37,7 @@ static weft_status time_queue(struct bench *bench, struct bench_case *c, enum st
     if (!status)
         status = weft_event_record(start, bench->device->stream);
     if (!status)
-        status = queue(bench, c, what, count);
+        status = enqueue_operation(bench, c, what, count);
     if (!status)
         status = weft_event_record(end, bench->device->stream);
     if (!status)

@@ -66,7 +66,7 @@ static double run_all(struct share *shares, unsigned n, method *move, char *why,
     return (double)shares[0].point->bytes / ns;
 }
 
-static void divide(const struct file_point *point, struct share *shares)
+static void divide_file(const struct file_point *point, struct share *shares)
 {
     uint64_t part = point->bytes / point->threads;
     for (unsigned i = 0; i < point->threads; i++)
@@ -80,7 +80,7 @@ static void divide(const struct file_point *point, struct share *shares)
 /* ---------------------------------------------------------------------------------------- weft */
 
 /* Transfers all windows in one call, so that no window waits for the end of the previous one. */
-static void by_weft(struct share *share)
+static void move_by_weft(struct share *share)
 {
     const struct file_point *point = share->point;
     size_t n = share->bytes / point->window;
@@ -104,7 +104,7 @@ double file_by_weft(const struct file_point *point, char *why, size_t why_bytes)
     struct share shares[256];
     weft_file_attr attr = {.size = sizeof attr, .depth = point->depth, .chunk_bytes = point->block};
     double gbps = 0;
-    divide(point, shares);
+    divide_file(point, shares);
     for (unsigned i = 0; i < point->threads && gbps >= 0; i++)
         if (weft_file_open(point->job, point->path, point->write ? WEFT_FILE_WRITE : WEFT_FILE_READ,
                            &attr, &shares[i].file)) {
@@ -112,7 +112,7 @@ double file_by_weft(const struct file_point *point, char *why, size_t why_bytes)
             gbps = -1;
         }
     if (gbps >= 0)
-        gbps = run_all(shares, point->threads, by_weft, why, why_bytes);
+        gbps = run_all(shares, point->threads, move_by_weft, why, why_bytes);
     for (unsigned i = 0; i < point->threads; i++)
         weft_file_close(shares[i].file);
     return gbps;
@@ -134,7 +134,7 @@ static bool plain_block(struct share *share, uint64_t at, char *memory)
            !weft_put(ctx, memory, share->buffer, point->block, me);
 }
 
-static void by_plain(struct share *share)
+static void move_by_plain(struct share *share)
 {
     const struct file_point *point = share->point;
     for (uint64_t at = 0; at < share->bytes; at += point->block)
@@ -151,7 +151,7 @@ double file_by_plain(const struct file_point *point, char *why, size_t why_bytes
 {
     struct share shares[256];
     double gbps = 0;
-    divide(point, shares);
+    divide_file(point, shares);
     for (unsigned i = 0; i < point->threads; i++) {
         shares[i].fd = open(point->path, (point->write ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
         shares[i].buffer = malloc(point->block);
@@ -165,7 +165,7 @@ double file_by_plain(const struct file_point *point, char *why, size_t why_bytes
         }
     }
     if (gbps >= 0)
-        gbps = run_all(shares, point->threads, by_plain, why, why_bytes);
+        gbps = run_all(shares, point->threads, move_by_plain, why, why_bytes);
     for (unsigned i = 0; i < point->threads; i++) {
         if (shares[i].fd >= 0)
             close(shares[i].fd);

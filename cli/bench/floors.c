@@ -53,7 +53,7 @@ static double clock_rate(void *memory)
     return (double)(bench_now_ns() - start) / (RATE_COUNT / 16);
 }
 
-static double least(rate measure, void *memory)
+static double least_of_rounds(rate measure, void *memory)
 {
     double best = measure(memory);
     for (int i = 1; i < RATE_ROUNDS; i++) {
@@ -168,10 +168,10 @@ weft_status bench_floors_measure(struct bench *bench)
     if (status || bench->me != bench->from)
         return status;
     static uint64_t memory[512];
-    floors->store_ns = least(store_rate, memory);
-    floors->load_ns = least(load_rate, memory);
-    floors->atomic_ns = least(atomic_rate, memory);
-    floors->clock_ns = least(clock_rate, memory);
+    floors->store_ns = least_of_rounds(store_rate, memory);
+    floors->load_ns = least_of_rounds(load_rate, memory);
+    floors->atomic_ns = least_of_rounds(atomic_rate, memory);
+    floors->clock_ns = least_of_rounds(clock_rate, memory);
     return WEFT_OK;
 }
 

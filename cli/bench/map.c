@@ -226,8 +226,8 @@ weft_status map_flag_check(struct bench *bench, struct bench_case *c, bool *righ
     return status ? status : end;
 }
 
-static weft_status windows(struct bench *bench, struct bench_case *c, enum map_window kind,
-                           uint64_t iterations, double *ns)
+static weft_status run_windows(struct bench *bench, struct bench_case *c, enum map_window kind,
+                               uint64_t iterations, double *ns)
 {
     double all = 0;
     if (bench->me != bench->from)
@@ -240,7 +240,7 @@ static weft_status windows(struct bench *bench, struct bench_case *c, enum map_w
 #define WINDOW(name, kind)                                                                         \
     weft_status name##_run(struct bench *bench, struct bench_case *c, uint64_t n, double *ns)      \
     {                                                                                              \
-        return windows(bench, c, kind, n, ns);                                                     \
+        return run_windows(bench, c, kind, n, ns);                                                 \
     }                                                                                              \
     weft_status name##_check(struct bench *bench, struct bench_case *c, bool *right)               \
     {                                                                                              \

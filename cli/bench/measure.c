@@ -33,8 +33,8 @@ weft_status bench_case_open(struct bench *bench, const struct bench_entry *entry
     size_t least = 4096, n = (size_t)bench->n; /* space for the checks of entries without sizes */
     size_t src = bytes * (entry->src_per_pe ? n : 1), dst = bytes * (entry->dst_per_pe ? n : 1);
     unsigned hints = entry->scope == SCOPE_HOST ? 0 : WEFT_ALLOC_ZERO;
-    if (entry->room)
-        src = dst = entry->room(bench->options, bytes);
+    if (entry->buffer_bytes)
+        src = dst = entry->buffer_bytes(bench->options, bytes);
     src = (src + 7) & ~(size_t)7; /* buffers are filled in words */
     dst = (dst + 7) & ~(size_t)7;
     *c = (struct bench_case){.entry = entry, .bytes = bytes};

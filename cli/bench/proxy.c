@@ -8,12 +8,12 @@
 enum { STALE = 7, SENT = 77 }; /* seeds */
 
 /* A word for each thread, followed by a signal. */
-size_t device_proxied_room(const struct bench_options *options, size_t bytes)
+size_t device_proxied_buffer_bytes(const struct bench_options *options, size_t bytes)
 {
     return ((size_t)options->ctas * (size_t)options->threads + 1) * bytes;
 }
 
-static bool one_thread(int what)
+static bool uses_one_thread(int what)
 {
     return what == PROXIED_TRIP || what == PROXIED_PUT || what == PROXIED_PUT_SIGNAL ||
            what == PROXIED_G;
@@ -21,15 +21,16 @@ static bool one_thread(int what)
 
 static size_t threads_of(const struct bench *bench, int what)
 {
-    return one_thread(what) ? 1 : (size_t)bench->options->ctas * (size_t)bench->options->threads;
+    return uses_one_thread(what) ? 1
+                                 : (size_t)bench->options->ctas * (size_t)bench->options->threads;
 }
 
 static weft_status ask(struct bench *bench, struct bench_case *c, int what, uint64_t rounds,
                        double *ns)
 {
     const struct bench_options *o = bench->options;
-    unsigned blocks = one_thread(what) ? 1 : (unsigned)o->ctas;
-    unsigned threads = one_thread(what) ? 1 : (unsigned)o->threads;
+    unsigned blocks = uses_one_thread(what) ? 1 : (unsigned)o->ctas;
+    unsigned threads = uses_one_thread(what) ? 1 : (unsigned)o->threads;
     if (bench->me != bench->from)
         return WEFT_OK;
     weft_status status = WEFT_LAUNCH(proxied, blocks, threads, 0, bench->device->stream, what,

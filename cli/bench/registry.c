@@ -31,16 +31,16 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
 #define DEVICE_SCOPE_ROWS(scope, target, kinds)                                                    \
     DEVICE_ROW(device_put, scope, target, kinds, "put",                                            \
                "put_nbi by each unit of the grid, then one quiet", .sized = true, GRIDDED,         \
-               .room = device_put_room)                                                            \
+               .buffer_bytes = device_put_buffer_bytes)                                            \
     DEVICE_ROW(device_get, scope, target, kinds, "get",                                            \
                "get_nbi by each unit of the grid, then one quiet", .sized = true, GRIDDED,         \
-               .room = device_get_room)                                                            \
+               .buffer_bytes = device_get_buffer_bytes)                                            \
     DEVICE_ROW(device_latency_signal, scope, target, kinds, "latency_signal",                      \
                "ping-pong of put_signal and signal_wait, half a round trip", .family = "latency",  \
                .sized = true)                                                                      \
     DEVICE_ROW(device_latency_packet, scope, target, kinds, "latency_packet",                      \
                "ping-pong of put_packet and take_packet, half a round trip", .family = "latency",  \
-               .sized = true, .largest = 64 << 10, .room = device_packet_room)                     \
+               .sized = true, .largest = 64 << 10, .buffer_bytes = device_packet_buffer_bytes)     \
     DEVICE_ROW(device_barrier, scope, target, kinds, "barrier",                                    \
                "barrier over all PEs, back to back, by one unit of the scope", .shape = SHAPE_ALL) \
     DEVICE_ROW(device_sync, scope, target, kinds, "sync",                                          \
@@ -51,19 +51,19 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
     DEVICE_SCOPE_ROWS(BLOCK, target, kinds)                                                        \
     DEVICE_ROW(device_p, THREAD, target, kinds, "p",                                               \
                "single 8-byte values by each thread of the grid, then one quiet", .bytes = 8,      \
-               GRIDDED, .room = device_words_room)                                                 \
+               GRIDDED, .buffer_bytes = device_words_buffer_bytes)                                 \
     DEVICE_ROW(device_p_scattered, THREAD, target, kinds, "p_scattered",                           \
                "the same, neighbouring lanes 128 bytes apart: accesses are not coalesced",         \
-               .bytes = 8, GRIDDED, .room = device_words_room)                                     \
+               .bytes = 8, GRIDDED, .buffer_bytes = device_words_buffer_bytes)                     \
     DEVICE_ROW(device_g, THREAD, target, kinds, "g",                                               \
                "single 8-byte values read by each thread of the grid", .bytes = 8, GRIDDED,        \
-               .room = device_words_room)                                                          \
+               .buffer_bytes = device_words_buffer_bytes)                                          \
     DEVICE_ROW(device_fetch_add, THREAD, target, kinds, "atomic_fetch_add",                        \
                "64-bit atomics of one thread, each made from the last result", .family = "atomic", \
                .bytes = 8)                                                                         \
     DEVICE_ROW(device_add, THREAD, target, kinds, "atomic_add",                                    \
                "64-bit atomics by each thread of the grid, on neighbouring words",                 \
-               .family = "atomic", .bytes = 8, GRIDDED, .room = device_words_room)                 \
+               .family = "atomic", .bytes = 8, GRIDDED, .buffer_bytes = device_words_buffer_bytes) \
     DEVICE_ROW(device_latency, THREAD, target, kinds, "latency",                                   \
                "ping-pong of p and wait_until, half a round trip", .family = "latency",            \
                .bytes = 8)                                                                         \
@@ -100,7 +100,8 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
 
 #define GRIDDED    .gridded = true, .by_units = true
 #define JACOBI_ROW .family = "jacobi", .apart = true, .shape = SHAPE_ALL
-#define PROXY_ROW  .family = "proxy", .bytes = 8, .apart = true, .room = device_proxied_room
+#define PROXY_ROW                                                                                  \
+    .family = "proxy", .bytes = 8, .apart = true, .buffer_bytes = device_proxied_buffer_bytes
 
 const struct bench_entry bench_entries[] = {
     {.name = "put",
@@ -298,21 +299,21 @@ const struct bench_entry bench_entries[] = {
 
 const int bench_entry_count = sizeof bench_entries / sizeof bench_entries[0];
 
-static bool same(const char *text, const char *name, size_t length)
+static bool name_equals(const char *text, const char *name, size_t length)
 {
     return text && strlen(text) == length && memcmp(text, name, length) == 0;
 }
 
-static bool stands_for(const char *name, size_t length, const struct bench_entry *entry)
+static bool name_matches(const char *name, size_t length, const struct bench_entry *entry)
 {
-    return (same("all", name, length) && !entry->apart) || same(entry->name, name, length) ||
-           same(entry->family, name, length);
+    return (name_equals("all", name, length) && !entry->apart) ||
+           name_equals(entry->name, name, length) || name_equals(entry->family, name, length);
 }
 
 bool bench_name_known(const char *name, size_t length)
 {
     for (int i = 0; i < bench_entry_count; i++)
-        if (stands_for(name, length, &bench_entries[i]))
+        if (name_matches(name, length, &bench_entries[i]))
             return true;
     return false;
 }
@@ -322,8 +323,8 @@ bool bench_names_proxy(const struct bench_options *options)
     for (const char *name = options->names; name && *name;) {
         size_t length = strcspn(name, ",");
         for (int i = 0; i < bench_entry_count; i++)
-            if (same(bench_entries[i].family, "proxy", 5) &&
-                stands_for(name, length, &bench_entries[i]))
+            if (name_equals(bench_entries[i].family, "proxy", 5) &&
+                name_matches(name, length, &bench_entries[i]))
                 return true;
         name += length + (name[length] == ',');
     }
@@ -351,7 +352,7 @@ int bench_sizes(const struct bench_options *options, const struct bench_entry *e
     return n;
 }
 
-static bool fits(const struct bench_options *options, const struct bench_entry *entry)
+static bool fits_options(const struct bench_options *options, const struct bench_entry *entry)
 {
     return entry->scope == options->scope && entry->target == options->target &&
            entry->memories & 1u << options->memory;
@@ -360,18 +361,18 @@ static bool fits(const struct bench_options *options, const struct bench_entry *
 const struct bench_entry *bench_find(const char *name, const struct bench_options *options)
 {
     for (int i = 0; i < bench_entry_count; i++)
-        if (strcmp(bench_entries[i].name, name) == 0 && fits(options, &bench_entries[i]))
+        if (strcmp(bench_entries[i].name, name) == 0 && fits_options(options, &bench_entries[i]))
             return &bench_entries[i];
     return NULL;
 }
 
 bool bench_selected(const struct bench_options *options, const struct bench_entry *entry)
 {
-    if (!fits(options, entry))
+    if (!fits_options(options, entry))
         return false;
     for (const char *name = options->names; name && *name;) {
         size_t length = strcspn(name, ",");
-        if (stands_for(name, length, entry))
+        if (name_matches(name, length, entry))
             return true;
         name += length + (name[length] == ',');
     }
