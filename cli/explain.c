@@ -160,14 +160,14 @@ static const char *path_test_word(const char *proof)
     return strcmp(proof, "proven") == 0 ? "passed" : proof;
 }
 
-static void print_flag(int64_t ns, const struct route *route)
+static void print_latency(int64_t ns, const struct route *route)
 {
     char is[16], of[16], beside[32] = "";
     if (!ns)
         return;
     if (route && route->latency_ns)
         snprintf(beside, sizeof beside, " of %s", show_us(route->latency_ns, of, sizeof of));
-    printf("  flag       %s%s us one way, half a round trip\n", show_us(ns, is, sizeof is), beside);
+    printf("  latency    %s%s us one way, half a round trip\n", show_us(ns, is, sizeof is), beside);
 }
 
 static void print_measured_pair(const struct machine *machine, const struct verdict *v)
@@ -193,7 +193,7 @@ static void print_measured_pair(const struct machine *machine, const struct verd
     print_speed(machine, "read", number_or(m->read_mbps, 0), route);
     if (number_or(m->both_mbps, 0))
         printf("  both       %s GB/s together\n", show_gbps(m->both_mbps.value, is, sizeof is));
-    print_flag(number_or(m->latency_ns, 0), route);
+    print_latency(number_or(m->latency_ns, 0), route);
     if (m->errors_grown.known)
         columns_print(stdout, LABEL, "  links      %" PRId64 " errors during the measurement%s%s",
                       m->errors_grown.value, *text_or(m->errors_where, "") ? ": " : "",
