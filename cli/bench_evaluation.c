@@ -334,7 +334,7 @@ static void write_head(FILE *to, const struct suite *suite, const struct bench_s
             target && strcmp(target, "simt") == 0 ? ": figures of the stand-in, not of a GPU" : "");
 }
 
-/* ------------------------------------------------------------------------------------- together */
+/* --------------------------------------------------------------------------------------- suites */
 
 static bool all_verified(const struct bench_sides *sides)
 {

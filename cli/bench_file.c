@@ -213,7 +213,7 @@ static struct file_options file_options_of(int argc, char **argv)
     return options;
 }
 
-/* --------------------------------------------------------------------------------- the figures */
+/* ----------------------------------------------------------------------------- the measurement */
 
 static int compare_values(const void *a, const void *b)
 {

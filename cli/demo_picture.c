@@ -77,7 +77,7 @@ static weft_status share_image(struct demo *demo)
     return status ? status : share_samples(bench, image);
 }
 
-/* --------------------------------------------------------------------------------- mending */
+/* ------------------------------------------------------------------------------- restoring */
 
 void demo_plane_free(struct demo_plane *plane)
 {

@@ -330,7 +330,7 @@ static int examine_machine(const struct doctor_options *a, const struct profile 
     return status;
 }
 
-/* --- several ---------------------------------------------------------------------------------- */
+/* --- several machines ------------------------------------------------------------------------- */
 
 /* Returns the report of this machine, which the caller frees. NULL: it has printed why. */
 static char *make_report(const struct doctor_options *a)

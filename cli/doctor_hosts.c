@@ -37,7 +37,7 @@ struct visit {
     bool late;
 };
 
-/* --- one visit -------------------------------------------------------------------------------- */
+/* --- one host --------------------------------------------------------------------------------- */
 
 static void exec_shell(char **words, int out, int err)
 {
@@ -183,7 +183,7 @@ static void end_visit(struct visit *visit, uint64_t limit_ns)
         describe_failure(visit, status, limit_ns);
 }
 
-/* --- all -------------------------------------------------------------------------------------- */
+/* --- all hosts -------------------------------------------------------------------------------- */
 
 /* True when the shell has ended, even if other processes still hold its output, or when its time
  * is over. */

@@ -54,7 +54,7 @@ const char *run_pe_name(const struct run *run, int pe)
     return name;
 }
 
-/* -------------------------------------------------------------------------- what is waited for */
+/* ------------------------------------------------------------------------- watched descriptors */
 
 static struct epoll_event event_of(uint32_t events, enum run_event event, int number)
 {

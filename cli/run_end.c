@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a job of `weft run` ends: which PE, user or time limit is the cause, the message and the
- * exit status, which PEs are told, and when the remaining processes get SIGTERM, then SIGKILL,
- * and are reaped. Does not wait: run.c calls it when a PE may have ended, and as time passes. */
+ * exit status, which PEs get the reason, and when the remaining processes get SIGTERM, then
+ * SIGKILL, and are reaped. Does not wait: run.c calls it when a PE may have ended, and as time
+ * passes. */
 #include "run.h"
 
 #include "commands.h"
@@ -14,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_AGAIN_NS UINT64_C(5000000)
+#define RECHECK_NS UINT64_C(5000000)
 
 enum {
     EXIT_TIMEOUT = 124, /* as timeout(1) */
@@ -252,13 +253,12 @@ static void judge_exit(struct run *run, int number)
         judge_failure(run, number);
     } else if (pe->joined && run->alive > 0) {
         snprintf(text, sizeof text,
-                 "%s ended with status 0, but without weft_finalize, while other PEs still work",
+                 "%s exited with status 0 without weft_finalize while other PEs still run",
                  run_pe_name(run, number));
         run_end(run, number, WEFT_ERR_PEER_DEAD, 1, text);
     } else if (others_joined_next_job(run, number)) {
         snprintf(text, sizeof text,
-                 "%s ended with status 0 before it joined the job that others "
-                 "wait in",
+                 "%s exited with status 0 before it joined the job that other PEs wait for",
                  run_pe_name(run, number));
         run_end(run, number, WEFT_ERR_PEER_DEAD, 1, text);
     }
@@ -343,7 +343,7 @@ void run_judge_exits(struct run *run)
     }
 }
 
-/* ------------------------------------------------------------------------------------ the user */
+/* ------------------------------------------------------------------------ requests of the user */
 
 void run_request_end(struct run *run, int number)
 {
@@ -369,8 +369,8 @@ static uint64_t timeout_at(const struct run *run)
 uint64_t run_end_due_ns(const struct run *run, uint64_t now)
 {
     uint64_t due = run->phase == RUN_WORKING ? timeout_at(run) : run->phase_ends_ns;
-    if ((run->postponed.until_ns || run->some_cut_off) && now + LOOK_AGAIN_NS < due)
-        due = now + LOOK_AGAIN_NS;
+    if ((run->postponed.until_ns || run->some_cut_off) && now + RECHECK_NS < due)
+        due = now + RECHECK_NS;
     return due;
 }
 
@@ -385,7 +385,7 @@ void run_end_by_time(struct run *run, uint64_t now)
         next_phase(run);
 }
 
-/* ----------------------------------------------------------------------------- what is left */
+/* --------------------------------------------------------------------------------- clean-up */
 
 void run_clean_up(struct run *run)
 {

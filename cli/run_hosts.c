@@ -38,7 +38,7 @@ static const char *describe_host(const struct run_host *host)
     return text;
 }
 
-/* ----------------------------------------------------------------------------- where we listen */
+/* ----------------------------------------------------------------------------------- listening */
 
 /* Listens at a port that the kernel chooses, or at WEFT_BOOT_PORT when a firewall allows only
  * one port. */
@@ -210,8 +210,7 @@ static weft_status check_agents(void *argument)
                          "%s: `%.300s` %s before weft started there; see its output above",
                          describe_host(host), host->rsh, how);
     }
-    for (int i = 0; run->options.prefix && i < run->host_count;
-         i++) /* reads messages of the agents */
+    for (int i = 0; run->options.prefix && i < run->host_count; i++) /* messages of the agents */
         for (int stream = 0; stream < 2; stream++)
             run_read_source(run, run->options.npes + i, stream);
     if (poll(&watched, 1, 0) == 1)
@@ -219,9 +218,9 @@ static weft_status check_agents(void *argument)
     return WEFT_OK;
 }
 
-/* Called after the time limit: agents that could not connect are about to print which addresses
- * they tried. */
-static void read_last_frames(struct run *run)
+/* After the time limit: waits up to 1.5 s for agents that could not connect, which print the
+ * addresses that they tried. */
+static void wait_for_failed_agents(struct run *run)
 {
     enum { STEPS = 30, STEP_US = 50000 };
     for (int step = 0; step < STEPS; step++) {
@@ -282,7 +281,7 @@ static bool await_agents(struct run *run, const char *secret, const char *job, i
     char sentence[512];
     snprintf(sentence, sizeof sentence, "%s", status ? weft_last_error() : "");
     if (status == WEFT_ERR_TIMEOUT)
-        read_last_frames(run);
+        wait_for_failed_agents(run);
     for (int i = 0; status && run->options.prefix && i < run->host_count; i++)
         for (int stream = 0; stream < 2; stream++)
             run_read_source(run, run->options.npes + i, stream);
@@ -291,7 +290,8 @@ static bool await_agents(struct run *run, const char *secret, const char *job, i
     return status == WEFT_OK;
 }
 
-/* From here on only the host of PE 0 needs the standard input of its shell. */
+/* Records the agent's address. Closes the standard input of its shell, unless PE 0 is on this
+ * host. */
 static void set_agent_address(struct run_host *host, int fd)
 {
     handshake_describe_peer(fd, host->address, sizeof host->address);

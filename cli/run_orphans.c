@@ -106,7 +106,7 @@ static int list_orphans(const struct run *run, pid_t **orphans)
     return kept;
 }
 
-/* ------------------------------------------------------------------------------ a PE's own ones */
+/* ---------------------------------------------------------------------------- processes of a PE */
 
 /* *empty: the environment is empty, as in a process in the middle of execve(). */
 static bool environment_holds(pid_t pid, const char *entry, bool *empty)

@@ -465,7 +465,7 @@ static void make_absolute(struct drawing *d, int frame, double x, double y)
     }
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the whole drawing ------------------------------------------------------------------------ */
 
 static const char *link_words(const struct machine *m)
 {

@@ -43,7 +43,7 @@ void draw_bundle_words(const struct link_bundle *b, char *text, size_t size)
                  show_gbps(b->mbps, gbps, sizeof gbps));
 }
 
-/* --- links of their own ----------------------------------------------------------------------- */
+/* --- direct links ----------------------------------------------------------------------------- */
 
 /* The point at which a line from the centre of a box to (tx, ty) leaves the box. */
 static void leave_box(const struct draw_box *box, double tx, double ty, double *x, double *y)

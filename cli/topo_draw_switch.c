@@ -261,7 +261,7 @@ static void bar_at_left(struct drawing *d, int first)
     d->h = (bottom > d->h ? bottom : d->h) + 14;
 }
 
-/* --- lanes ------------------------------------------------------------------------------------ */
+/* --- bus lines -------------------------------------------------------------------------------- */
 
 /* y coordinate at which the row of a GPU ends. */
 static double end_of_row(const struct drawing *d, int gpu, double floor)

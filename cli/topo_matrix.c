@@ -201,7 +201,7 @@ static void cell_us_with_expected(const struct topo *topo, int a, int b, char *c
     cell_with_expected(topo, &latency, a, b, cell, size);
 }
 
-/* --- what is printed -------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 /* Explains every label that appears in the matrix. */
 static void print_legend(const struct topo *topo, bool all, FILE *to)

@@ -85,7 +85,7 @@ PING_FUNCTIONS(device_latency_signal, PING_SIGNAL)
 PING_FUNCTIONS(device_latency_packet, PING_PACKET)
 #undef PING_FUNCTIONS
 
-/* --------------------------------------------------------------------------------- meetings */
+/* ------------------------------------------------------------------------- barrier and sync */
 
 enum { SYNC = 1, BARRIER = 2 }; /* the numbers of kernels.h */
 

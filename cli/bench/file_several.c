@@ -43,7 +43,7 @@ int file_several_enter(const struct file_options *options, int pe)
     return -1;
 }
 
-/* ------------------------------------------------------------------------------------ the parts */
+/* --------------------------------------------------------------------------- records of the PEs */
 
 static weft_status send_record(struct file_several *several)
 {

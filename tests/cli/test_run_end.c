@@ -490,13 +490,14 @@ static void exits_are_judged(void **state)
     judge_one(KILLED, false, 1, 1, 1, "say \"PE 1 was killed by signal 9 (Killed)\"\n", RUN_WORKING,
               137);
     judge_one(EXIT_0, true, 1, 1, 1,
-              "say \"PE 1 ended with status 0, but without weft_finalize, while other PEs still "
-              "work; ending the job\"\n",
+              "say \"PE 1 exited with status 0 without weft_finalize while other PEs still run; "
+              "ending the job\"\n",
               RUN_NOTIFIED, 1);
     judge_one(EXIT_0, true, 1, 1, 0, "", RUN_WORKING, -1);
     judge_one(EXIT_0, false, 1, 1, 1, "", RUN_WORKING, -1);
     judge_one(EXIT_0, false, 1, 2, 1,
-              "say \"PE 1 ended with status 0 before it joined the job that others wait in; ending "
+              "say \"PE 1 exited with status 0 before it joined the job that other PEs wait for; "
+              "ending "
               "the job\"\n",
               RUN_NOTIFIED, 1);
 }

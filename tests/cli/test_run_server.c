@@ -180,12 +180,12 @@ static void joining_what_others_have_left(void **state)
     events->joined(&run, 1, 502);
     expect_log("");
     events->joined(&run, 1, 502);
-    expect_log("end for PE 2, WEFT_ERR_PEER_DEAD, result 1: \"PE 12 ended before it joined the job "
-               "that others wait in\"\n");
+    expect_log("end for PE 2, WEFT_ERR_PEER_DEAD, result 1: \"PE 12 ended before it joined the "
+               "job that other PEs wait for\"\n");
     run.pes[0].exited = true; /* the first one counts */
     events->joined(&run, 1, 502);
-    expect_log("end for PE 0, WEFT_ERR_PEER_DEAD, result 1: \"PE 10 ended before it joined the job "
-               "that others wait in\"\n");
+    expect_log("end for PE 0, WEFT_ERR_PEER_DEAD, result 1: \"PE 10 ended before it joined the "
+               "job that other PEs wait for\"\n");
     closed(&run);
 }
 

@@ -94,7 +94,7 @@ static void killed_after_the_end(void **state)
 static void exit_without_finalize(void **state)
 {
     run_victim("3", "exit0", "1");
-    faults_expect(&outcome, 1, "ended with status 0, but without weft_finalize, while other PEs");
+    faults_expect(&outcome, 1, "exited with status 0 without weft_finalize while other PEs");
     assert_int_equal(told("WEFT_ERR_PEER_DEAD: PE 1 (pid "), 2);
     run_victim("3", "exit5", "1");
     faults_expect(&outcome, 5, "exited with status 5 before weft_finalize; ending the job");
@@ -104,7 +104,7 @@ static void exit_without_finalize(void **state)
 static void never_joins(void **state)
 {
     run_victim("3", "early", "1");
-    faults_expect(&outcome, 1, "before it joined the job that others wait in");
+    faults_expect(&outcome, 1, "before it joined the job that other PEs wait for");
     run_victim("3", "closed", "1");
     faults_expect(&outcome, 3, "is no socket of weft run");
     /* It has ended when the others join. */
@@ -112,7 +112,7 @@ static void never_joins(void **state)
                           "[ $WEFT_PE -eq 1 ] && exit 0; sleep 0.3; exec $0 nobody 0",
                           victim_program, NULL},
                &outcome);
-    faults_expect(&outcome, 1, "before it joined the job that others wait in");
+    faults_expect(&outcome, 1, "before it joined the job that other PEs wait for");
 }
 
 static void leaves_without_finalize(void **state)
