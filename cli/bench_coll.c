@@ -61,19 +61,19 @@ static const struct argp_option coll_option_list[] = {
     {0},
 };
 
-/* Calls take(item) for each item of a comma-separated list. False: an item was refused. */
+/* Calls parse_item(to, item) for each item of a comma-separated list. False: an item was refused. */
 static bool for_each_item(const char *list, char *item, size_t bytes,
-                          bool (*take_item)(void *, const char *), void *to)
+                          bool (*parse_item)(void *, const char *), void *to)
 {
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         snprintf(item, bytes, "%.*s", (int)strcspn(at, ","), at);
-        if (!take_item(to, item))
+        if (!parse_item(to, item))
             return false;
     }
     return true;
 }
 
-static bool take_op(void *to, const char *item)
+static bool parse_op(void *to, const char *item)
 {
     struct coll_options *options = to;
     for (int i = 0; i < COLL_OPS; i++)
@@ -82,17 +82,17 @@ static bool take_op(void *to, const char *item)
     return false;
 }
 
-static bool take_way(void *to, const char *item)
+static bool parse_way(void *to, const char *item)
 {
     struct coll_options *options = to;
-    options->named_ways = true;
+    options->ways_given = true;
     for (int i = 0; i < COLL_WAYS; i++)
-        if (strcmp(coll_way_words[i], item) == 0)
+        if (strcmp(coll_way_names[i], item) == 0)
             return options->ways[i] = true;
     return false;
 }
 
-static bool take_size(void *to, const char *item)
+static bool parse_size(void *to, const char *item)
 {
     struct coll_options *options = to;
     uint64_t bytes;
@@ -133,7 +133,7 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
         options->form = COLL_CSV;
         return 0;
     case KEY_OPS:
-        if (!for_each_item(argument, item, sizeof item, take_op, options))
+        if (!for_each_item(argument, item, sizeof item, parse_op, options))
             argp_error(state,
                        "--ops: unknown operation \"%s\"; known are broadcast, fcollect, "
                        "alltoall, gather, scatter, reduce, reducescatter, reduce_to, collect, "
@@ -141,7 +141,7 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
                        item);
         return 0;
     case KEY_WAYS:
-        if (!for_each_item(argument, item, sizeof item, take_way, options))
+        if (!for_each_item(argument, item, sizeof item, parse_way, options))
             argp_error(state,
                        "--ways: unknown algorithm \"%s\"; known are auto, packets, two, lines, "
                        "twolines, direct, scratch, engines, copies",
@@ -149,7 +149,7 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_SIZES:
         options->n_sizes = 0;
-        if (!for_each_item(argument, item, sizeof item, take_size, options))
+        if (!for_each_item(argument, item, sizeof item, parse_size, options))
             argp_error(state, "--sizes: \"%s\" is not a size such as 8, 4K or 1M (at most %d)",
                        item, BENCH_SIZES_MAX);
         return 0;
@@ -385,10 +385,10 @@ static bool model_row(struct coll_bench *b, struct coll_row *row)
 
 static void report_not_possible(const struct coll_bench *b, const struct coll_row *row)
 {
-    if (!b->options->named_ways || b->bench.me != 0)
+    if (!b->options->ways_given || b->bench.me != 0)
         return;
     fprintf(stderr, "weft bench coll: %s of %zu bytes cannot use %s%s\n", coll_op_name(row->op),
-            row->bytes, coll_way_words[row->way],
+            row->bytes, coll_way_names[row->way],
             b->kernels ? "" : ": kernels cannot run here, only auto is measured");
 }
 

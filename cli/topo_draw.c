@@ -22,12 +22,12 @@ enum {
 
 /* --- boxes and lines -------------------------------------------------------------------------- */
 
-static void *grow_list(void *list, int n, int *room, size_t bytes)
+static void *grow_list(void *list, int n, int *capacity, size_t bytes)
 {
-    if (n < *room)
+    if (n < *capacity)
         return list;
-    *room = *room ? 2 * *room : 64;
-    list = realloc(list, (size_t)*room * bytes);
+    *capacity = *capacity ? 2 * *capacity : 64;
+    list = realloc(list, (size_t)*capacity * bytes);
     if (!list)
         abort();
     return list;

@@ -36,7 +36,7 @@ struct group {
 struct groups {
     const struct topo *topo;
     struct group *list;
-    int n, room, pairs;
+    int n, capacity, pairs;
 };
 
 /* Names a path. Relay paths through different GPUs get the same name; --routes lists them. */
@@ -107,9 +107,9 @@ static struct group *find_group(struct groups *groups, const struct direction *d
         if (groups->list[i].one_way == one_way &&
             directions_match(&groups->list[i].direction, direction))
             return &groups->list[i];
-    if (groups->n == groups->room) {
-        groups->room = groups->room ? 2 * groups->room : 16;
-        groups->list = realloc(groups->list, (size_t)groups->room * sizeof *groups->list);
+    if (groups->n == groups->capacity) {
+        groups->capacity = groups->capacity ? 2 * groups->capacity : 16;
+        groups->list = realloc(groups->list, (size_t)groups->capacity * sizeof *groups->list);
         if (!groups->list)
             abort();
     }

@@ -21,7 +21,7 @@ enum coll_form { COLL_TABLE, COLL_JSON, COLL_CSV };
 
 struct coll_options {
     bool ops[COLL_OPS], ways[COLL_WAYS];
-    bool named_ways; /* the user gave --ways */
+    bool ways_given; /* the user gave --ways */
     size_t sizes[BENCH_SIZES_MAX];
     int n_sizes;
     int pes;  /* 0: not given */
@@ -65,7 +65,7 @@ struct coll_row {
 };
 
 /* coll_ops.c */
-extern const char *const coll_way_words[COLL_WAYS]; /* the names of WEFT_COLL */
+extern const char *const coll_way_names[COLL_WAYS]; /* the names of WEFT_COLL */
 const char *coll_op_name(int op);
 /* The library's operation, for which it chooses an algorithm. */
 enum coll_what coll_op_what(int op);

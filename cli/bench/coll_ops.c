@@ -11,7 +11,7 @@
 #include <string.h>
 #include <weft/stream.h>
 
-const char *const coll_way_words[COLL_WAYS] = {"auto",   "packets", "two",     "lines", "twolines",
+const char *const coll_way_names[COLL_WAYS] = {"auto",   "packets", "two",     "lines", "twolines",
                                                "direct", "scratch", "engines", "copies"};
 
 /* Strides of alltoalls, in elements. */

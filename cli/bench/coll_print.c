@@ -87,7 +87,7 @@ static void table_row(const struct coll_row *row)
     static const char *const found[] = {"no", "WRONG", "right"};
     struct bench_text text;
     printf("%-14s %9s ", coll_op_name(row->op), bench_bytes_text(row->bytes).text);
-    printf("%-8s", coll_way_words[row->way]);
+    printf("%-8s", coll_way_names[row->way]);
     for (int how = 0; how < COLL_HOWS; how++)
         printf(" %9s", us_text(row->us[how], &text));
     printf(" %8s", bench_number_text(row->gbps).text);
@@ -96,7 +96,7 @@ static void table_row(const struct coll_row *row)
     printf(" %8s", us_text(row->model_us, &text));
     printf("  %s%s%s\n", found[row->verified + 1],
            row->way == COLL_WAY_AUTO && row->taken != COLL_WAY_AUTO ? ", takes " : "",
-           row->way == COLL_WAY_AUTO && row->taken != COLL_WAY_AUTO ? coll_way_words[row->taken]
+           row->way == COLL_WAY_AUTO && row->taken != COLL_WAY_AUTO ? coll_way_names[row->taken]
                                                                     : "");
 }
 
@@ -105,9 +105,9 @@ static void json_row(const struct coll_bench *b, const struct coll_row *row)
     static const char *const hows[COLL_HOWS] = {"graph", "stream", "host"};
     json_t *object = json_pack(
         "{s:s, s:s, s:I, s:s, s:o, s:i, s:i, s:s, s:i}", "bench", "coll", "op",
-        coll_op_name(row->op), "bytes", (json_int_t)row->bytes, "way", coll_way_words[row->way],
+        coll_op_name(row->op), "bytes", (json_int_t)row->bytes, "way", coll_way_names[row->way],
         "taken",
-        row->taken == COLL_WAY_AUTO ? json_null() : json_string(coll_way_words[row->taken]),
+        row->taken == COLL_WAY_AUTO ? json_null() : json_string(coll_way_names[row->taken]),
         "blocks", (int)row->blocks, "pes", b->members, "target", target_of(b), "sms",
         b->options->sms);
     for (int how = 0; how < COLL_HOWS; how++) {
@@ -140,8 +140,8 @@ static void csv_figure(double value)
 static void csv_row(const struct coll_bench *b, const struct coll_row *row)
 {
     static const char *const found[] = {"", "wrong", "right"};
-    printf("%s,%zu,%s,%s,%u,%d,%s,%d", coll_op_name(row->op), row->bytes, coll_way_words[row->way],
-           row->taken == COLL_WAY_AUTO ? "" : coll_way_words[row->taken], row->blocks, b->members,
+    printf("%s,%zu,%s,%s,%u,%d,%s,%d", coll_op_name(row->op), row->bytes, coll_way_names[row->way],
+           row->taken == COLL_WAY_AUTO ? "" : coll_way_names[row->taken], row->blocks, b->members,
            target_of(b), b->options->sms);
     for (int how = 0; how < COLL_HOWS; how++)
         csv_figure(row->us[how]);
