@@ -137,7 +137,7 @@ static bool is_writable(const struct run_sink *sink)
     return poll(&watched, 1, 0) == 1; /* always true for a file */
 }
 
-static void wait_for_room(struct run *run, int stream, bool wait)
+static void wait_until_writable(struct run *run, int stream, bool wait)
 {
     struct run_sink *sink = &run->sinks[stream];
     if (sink->waits == wait)
@@ -171,7 +171,7 @@ void run_flush_sink(struct run *run, int stream)
     }
     if (failed) {
         int error = errno;
-        wait_for_room(run, stream, false);
+        wait_until_writable(run, stream, false);
         if (error == EPIPE)
             break_sink(run, stream);
         else
@@ -181,7 +181,7 @@ void run_flush_sink(struct run *run, int stream)
     sink->used -= done;
     if (sink->used)
         memmove(sink->data, sink->data + done, sink->used);
-    wait_for_room(run, stream, sink->used > 0);
+    wait_until_writable(run, stream, sink->used > 0);
 }
 
 void run_read_source(struct run *run, int pe, int stream)

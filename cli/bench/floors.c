@@ -7,56 +7,56 @@
 #include <sched.h>
 #include <string.h>
 
-enum { RATE_COUNT = 1 << 16, RATE_ROUNDS = 7, TRIP_ROUNDS = 1000, TRIP_REPEATS = 5 };
+enum { ACCESSES = 1 << 16, ACCESS_ROUNDS = 7, TRIP_ROUNDS = 1000, TRIP_REPEATS = 5 };
 /* A poll that comes too early takes the cache line from its writer, so that a pause between
  * polls can be faster or slower: the minimum over several pauses counts. */
 enum { TRIP_PAUSES = 3 };
 enum { TRIP_LIMIT_NS = 1000 * 1000 * 1000, COPY_ROUND_NS = 500 * 1000, COPY_ROUNDS = 7 };
 static const uint64_t TRIP_STOP = UINT64_MAX;
 
-typedef double (*rate)(void *memory);
+typedef double (*access_timer)(void *memory);
 
 /* Time of one access in ns: the minimum of several rounds. */
-static double store_rate(void *memory)
+static double time_store(void *memory)
 {
     volatile uint64_t *words = memory;
     uint64_t start = bench_now_ns();
-    for (uint64_t i = 0; i < RATE_COUNT; i++)
+    for (uint64_t i = 0; i < ACCESSES; i++)
         words[i % 512] = i;
-    return (double)(bench_now_ns() - start) / RATE_COUNT;
+    return (double)(bench_now_ns() - start) / ACCESSES;
 }
 
-static double load_rate(void *memory)
+static double time_load(void *memory)
 {
     volatile uint64_t *words = memory;
     uint64_t start = bench_now_ns();
-    for (uint64_t i = 0; i < RATE_COUNT; i++)
+    for (uint64_t i = 0; i < ACCESSES; i++)
         (void)words[i % 512];
-    return (double)(bench_now_ns() - start) / RATE_COUNT;
+    return (double)(bench_now_ns() - start) / ACCESSES;
 }
 
-static double atomic_rate(void *memory)
+static double time_atomic(void *memory)
 {
     uint64_t *word = memory;
     uint64_t start = bench_now_ns();
-    for (uint64_t i = 0; i < RATE_COUNT; i++)
+    for (uint64_t i = 0; i < ACCESSES; i++)
         __atomic_fetch_add(word, 1,
                            __ATOMIC_RELAXED); /* pairs with nothing: only its cost is measured */
-    return (double)(bench_now_ns() - start) / RATE_COUNT;
+    return (double)(bench_now_ns() - start) / ACCESSES;
 }
 
-static double clock_rate(void *memory)
+static double time_clock(void *memory)
 {
     uint64_t start = bench_now_ns();
-    for (uint64_t i = 0; i < RATE_COUNT / 16; i++)
+    for (uint64_t i = 0; i < ACCESSES / 16; i++)
         bench_now_ns();
-    return (double)(bench_now_ns() - start) / (RATE_COUNT / 16);
+    return (double)(bench_now_ns() - start) / (ACCESSES / 16);
 }
 
-static double least_of_rounds(rate measure, void *memory)
+static double least_of_rounds(access_timer measure, void *memory)
 {
     double best = measure(memory);
-    for (int i = 1; i < RATE_ROUNDS; i++) {
+    for (int i = 1; i < ACCESS_ROUNDS; i++) {
         double ns = measure(memory);
         best = ns < best ? ns : best;
     }
@@ -79,7 +79,7 @@ static bool poll_until(const uint64_t *word, uint64_t value, int pauses, uint64_
     for (unsigned polls = 1;; polls++) {
         for (int i = 0; i < pauses; i++)
             pause_poll();
-        /* Pairs with the release store of the other side in play(). */
+        /* Pairs with the release store of the other PE in run_ping_pong(). */
         uint64_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
         if (seen == value)
             return true;
@@ -122,7 +122,7 @@ static weft_status round_trip(struct bench *bench, bool two_lines, double *ns)
     *ns = -1;
     uint64_t *own = bench->lines;
     uint64_t *theirs = NULL;
-    bool plays = bench->from != bench->to;
+    bool takes_part = bench->from != bench->to;
     if (bench->me == bench->from)
         theirs = weft_ptr(bench->job, own, bench->to);
     else if (bench->me == bench->to)
@@ -134,7 +134,7 @@ static weft_status round_trip(struct bench *bench, bool two_lines, double *ns)
     trip.in = two_lines || !trip.first ? own : theirs;
 
     double best = -1;
-    bool good = plays && theirs;
+    bool good = takes_part && theirs;
     for (int i = 0; i < TRIP_REPEATS * TRIP_PAUSES; i++) {
         trip.pauses = i % TRIP_PAUSES;
         own[0] = 0;
@@ -168,14 +168,14 @@ weft_status bench_floors_measure(struct bench *bench)
     if (status || bench->me != bench->from)
         return status;
     static uint64_t memory[512];
-    floors->store_ns = least_of_rounds(store_rate, memory);
-    floors->load_ns = least_of_rounds(load_rate, memory);
-    floors->atomic_ns = least_of_rounds(atomic_rate, memory);
-    floors->clock_ns = least_of_rounds(clock_rate, memory);
+    floors->store_ns = least_of_rounds(time_store, memory);
+    floors->load_ns = least_of_rounds(time_load, memory);
+    floors->atomic_ns = least_of_rounds(time_atomic, memory);
+    floors->clock_ns = least_of_rounds(time_clock, memory);
     return WEFT_OK;
 }
 
-static double copy_rate(void *dst, const void *src, size_t bytes, uint64_t count)
+static double time_copy(void *dst, const void *src, size_t bytes, uint64_t count)
 {
     /* A volatile pointer, so that the compiler keeps the copy. */
     static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
@@ -195,11 +195,11 @@ double bench_memcpy_ns(struct bench *bench, struct bench_case *c)
     if (!dst)
         dst = c->dst;
     uint64_t count = 1;
-    while (copy_rate(dst, c->src, c->bytes, count) * (double)count < COPY_ROUND_NS)
+    while (time_copy(dst, c->src, c->bytes, count) * (double)count < COPY_ROUND_NS)
         count *= 4;
     double ns[COPY_ROUNDS];
     for (int i = 0; i < COPY_ROUNDS; i++) {
-        double taken = copy_rate(dst, c->src, c->bytes, count);
+        double taken = time_copy(dst, c->src, c->bytes, count);
         int at = i;
         for (; at > 0 && ns[at - 1] > taken; at--)
             ns[at] = ns[at - 1];
