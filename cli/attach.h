@@ -22,7 +22,7 @@ int attach_waits_for(const struct boxes_job *job, int slot);
 /* "running", "not started", "dead" ... */
 const char *attach_state(const struct boxes_pe *pe);
 
-/* Seconds from `then` to `now`; 0 when negative. */
+/* Seconds from then_ns to now_ns; 0 when negative. */
 double attach_seconds(uint64_t now_ns, uint64_t then_ns);
 
 /* `history`: number of last operations to show. */
