@@ -45,7 +45,7 @@ int cmd_attach(int argc, char **argv)
 {
     static const struct argp_option known[] = {
         {"json", 'j', NULL, 0, "print a JSON object", 0},
-        {"history", 'n', "N", 0, "how many last operations to show (default 8)", 0},
+        {"history", 'n', "N", 0, "number of last operations to show (8)", 0},
         {0},
     };
     static const struct argp argp = {

@@ -44,11 +44,12 @@ static const struct argp_option coll_option_list[] = {
      "bytes of the vector or of a block, such as 8,64K,1M (8,4K,64K,256K,1M,4M,16M; on simt to "
      "64K)",
      0},
-    {"iters", 'i', "N", 0, "calls in each repetition, or in the graph (60, large ones fewer)", 0},
+    {"iters", 'i', "N", 0, "calls in each repetition, or in the graph (60, fewer for large sizes)",
+     0},
     {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions (5); the median is reported", 0},
     {"sms", KEY_SMS, "N", 0,
      "most thread blocks of a collective (64); 0: copy engines where possible", 0},
-    {"team", KEY_TEAM, "N", 0, "over the first N PEs (all)", 0},
+    {"team", KEY_TEAM, "N", 0, "measure over the first N PEs (all)", 0},
     {"target", KEY_TARGET, "cuda|simt", 0,
      "GPU memory (cuda), or the stand-in on host memory (simt)", 0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0, "do not compare contents", 0},
@@ -61,7 +62,8 @@ static const struct argp_option coll_option_list[] = {
     {0},
 };
 
-/* Calls parse_item(to, item) for each item of a comma-separated list. False: an item was refused. */
+/* Calls parse_item(to, item) for each item of a comma-separated list. False: an item was refused.
+ */
 static bool for_each_item(const char *list, char *item, size_t bytes,
                           bool (*parse_item)(void *, const char *), void *to)
 {

@@ -47,7 +47,8 @@ enum {
 
 static const struct argp_option file_option_list[] = {
     {"file", KEY_FILE, "PATH", 0,
-     "a file or block device to read (a temporary file of --size bytes in this folder)", 0},
+     "a file or block device to read (default: a temporary file of --size bytes in this folder)",
+     0},
     {"folders", KEY_FOLDERS, "LIST", 0,
      "start one PE for each of these folders, comma-separated, with a temporary file of --size "
      "bytes there: measure each alone, then all at once",
@@ -60,7 +61,10 @@ static const struct argp_option file_option_list[] = {
     {"window", KEY_WINDOW, "BYTES", 0, "buffer of each thread in bytes (depth times block, as fio)",
      0},
     {"write", KEY_WRITE, NULL, 0, "write instead of read; not with --file", 0},
-    {"methods", KEY_METHODS, "LIST", 0, "of weft, plain, fio, cufile (all that are installed)", 0},
+    {"methods", KEY_METHODS, "LIST", 0,
+     "methods, of weft, plain, fio, cufile (all that are "
+     "installed)",
+     0},
     {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions (3); the median is reported", 0},
     {"json", 'j', NULL, 0, "print each point as a JSON object on one line", 0},
     {0},

@@ -573,10 +573,10 @@ int cmd_explain(int argc, char **argv)
         .children = children,
         .args_doc = "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES]",
         .doc = "Explain the path between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
-               "(numa1), disks, or a file by its absolute path. Reports the path in use, better "
-               "paths that are off, the evidence, the remedy and who can apply it. Exit status 1 "
-               "when something is off or slow. coll: the algorithm of a collective on GPU "
-               "memory, and the estimated time of each algorithm."};
+               "(numa1), disks, or a file by its path. Reports the path in use, better paths "
+               "that are off, the evidence, the remedy and who can apply it. Exit status 1 when "
+               "something is off or slow. coll: the algorithm of a collective on GPU memory, and "
+               "the estimated time of each algorithm."};
     struct arguments a = {.n = 0};
     if (argc > 1 && strcmp(argv[1], "coll") == 0 && !(argc > 2 && argv[2][0] == '-'))
         return explain_coll(argc - 2, argv + 2);

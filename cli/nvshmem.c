@@ -57,9 +57,9 @@ int cmd_nvshmem(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse_nvshmem,
-        .doc = "Print the folder that stands for an installation of NVSHMEM: headers by NVSHMEM's "
-               "paths, libraries, CMake package, nvshmem.pc, nvshmrun and nvshmem-info.\v"
-               "make NVSHMEM_HOME=$(weft nvshmem)"};
+        .doc = "Print the folder that replaces an installation of NVSHMEM: headers by NVSHMEM's "
+               "paths, libraries, CMake package, nvshmem.pc, nvshmrun and nvshmem-info.\vmake "
+               "NVSHMEM_HOME=$(weft nvshmem)"};
     bool json = false;
     char bin[PATH_MAX] = "", prefix[PATH_MAX];
     argp_parse(&argp, argc, argv, 0, NULL, &json);
