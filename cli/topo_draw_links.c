@@ -73,20 +73,20 @@ static double clearance(const struct drawing *d, int first, int at, double x, do
         const struct draw_line *l = &d->lines[i];
         if (i == at)
             continue;
-        double room = distance_to_line(l, x, y) - LABEL_H / 2.0 - 2;
-        least = room < least ? room : least;
+        double distance = distance_to_line(l, x, y) - LABEL_H / 2.0 - 2;
+        least = distance < least ? distance : least;
         if (i < at && l->label[0]) {
             double dx = fabs(l->lx - x) - 2 * half - 2, dy = fabs(l->ly - y) - LABEL_H;
-            room = 40 * (dx > dy ? dx : dy);
-            least = room < least ? room : least;
+            distance = 40 * (dx > dy ? dx : dy);
+            least = distance < least ? distance : least;
         }
     }
     for (int i = 0; i < d->n_boxes; i++) {
         const struct draw_box *b = &d->boxes[i];
         double dx = fabs(b->x + b->w / 2 - x) - b->w / 2 - half;
         double dy = fabs(b->y + b->h / 2 - y) - b->h / 2 - LABEL_H / 2.0;
-        double room = 40 * (dx > dy ? dx : dy);
-        least = b->in_ring && room < least ? room : least;
+        double distance = 40 * (dx > dy ? dx : dy);
+        least = b->in_ring && distance < least ? distance : least;
     }
     return least;
 }
@@ -100,10 +100,11 @@ static void place_labels(struct drawing *d, int first)
         for (int step = 0; step <= 80; step++) {
             double t = 0.5 + (step % 2 ? 1 : -1) * (step + 1) / 2 * 0.011;
             double x = l->x1 + t * (l->x2 - l->x1), y = l->y1 + t * (l->y2 - l->y1);
-            double room = clearance(d, first, i, x, y, half);
-            room = room > 8 ? 8 : room; /* more does not help: prefer the middle of the line */
-            if (room > best + 0.01) {
-                best = room;
+            double distance = clearance(d, first, i, x, y, half);
+            distance =
+                distance > 8 ? 8 : distance; /* more does not help: prefer the middle of the line */
+            if (distance > best + 0.01) {
+                best = distance;
                 l->lx = x;
                 l->ly = y;
             }
