@@ -32,13 +32,13 @@ static int refuse_operation(const char *name)
 static void print_ways(const struct tool_coll_answer *a)
 {
     static const char *const what[TOOL_COLL_WAYS] = {
-        "one-shot LL, no fence, twice the bytes",
-        "two-shot LL, slices to their members and results back, no fence, twice the bytes",
-        "one-shot LL128, lines of 128 bytes, where the LL128 test found them undivided",
-        "two-shot LL128, slices to their members and results back, in lines of 128 bytes",
-        "simple, stores into the destinations, with flags and a fence",
-        "staged, stores into a team buffer, where peers cannot store into the destination",
-        "copy engines, between two barriers of the members in one block"};
+        "one-shot, no fence, twice the bytes",
+        "slices to their members and results back, no fence, twice the bytes",
+        "one-shot in lines of 128 bytes, where the LL128 test found them whole",
+        "slices to their members and results back, in lines of 128 bytes",
+        "stores into the destinations, with flags and a fence",
+        "stores into a team buffer, where peers cannot store into the destination",
+        "copies between two barriers of the members, which one block runs"};
     enum { TEXT = 39 }; /* column at which the description starts */
     for (int i = 0; i < TOOL_COLL_WAYS; i++) {
         char us[24] = "not possible";
@@ -50,8 +50,8 @@ static void print_ways(const struct tool_coll_answer *a)
     for (int i = 0; i < TOOL_COLL_WAYS; i++)
         if (a->ways[i].taken && strstr(a->ways[i].name, "lines"))
             columns_print(stdout, INDENT,
-                          "  A job uses packets instead where the LL128 test at a team's first "
-                          "collective saw divided lines or PEs share a GPU, and for elements of "
+                          "  A job uses LL instead where the LL128 test at a team's first "
+                          "collective saw torn lines or PEs share a GPU, and for elements of "
                           "more than 8 bytes, averages, scaled sums and FP8.");
     if (a->wish)
         columns_print(stdout, INDENT, "  WEFT_COLL asks for %s%s", a->wish,
