@@ -550,7 +550,7 @@ static weft_status compare_members(struct weft_team *team, const struct coll_ask
     call.header[COLL_HEADER_BYTES] = is_sized(ask->what) ? 0 : ask->bytes;
     call.header[COLL_HEADER_DETAIL] =
         ask->element ? ask->dst_stride << 32 | (ask->src_stride & UINT32_MAX) : 0;
-    call.header[COLL_HEADER_WAY] =
+    call.header[COLL_HEADER_ALGORITHM] =
         (uint64_t)kernel << 32 | (uint64_t)choice->blocks << 16 | choice->threads;
     call.flow = COLL_ALL;
     return gpu_coll_launch(team->job->gpu, COLL_weft_coll_check, 1, THREADS, stream, &call);

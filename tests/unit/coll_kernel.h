@@ -412,7 +412,7 @@ static int set_up(void **state)
     cuda.ThreadExchangeStreamCaptureMode = exchange_mode;
     cuda.PointerGetAttribute = pointer_attribute;
     cuda.driver_version = 13010;
-    map = (struct gpu_map){.way = some_way};
+    map = (struct gpu_map){.backend = some_way};
     static const CUdeviceptr bases[4] = {0x60000000, GPU_HEAP, 0x80000000, 0x90000000};
     for (int i = 0; i < 4; i++)
         windows[i].base = bases[i];
