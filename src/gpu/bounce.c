@@ -70,7 +70,7 @@ static weft_status await_slot(struct worker *w, int slot)
     return gpu_wait_stream(w->bounce->gpu, w->streams[slot], "its own copies");
 }
 
-static bool take_piece(struct gpu_bounce *b, size_t *at, size_t *bytes)
+static bool claim_piece(struct gpu_bounce *b, size_t *at, size_t *bytes)
 {
     *at = atomic_fetch_add_explicit(&b->next, b->piece, memory_order_relaxed);
     if (*at >= b->bytes)
@@ -84,7 +84,7 @@ static weft_status copy_in(struct worker *w)
     struct gpu_bounce *b = w->bounce;
     weft_status status = WEFT_OK;
     size_t at, bytes;
-    for (int k = 0; !status && take_piece(b, &at, &bytes); k++) {
+    for (int k = 0; !status && claim_piece(b, &at, &bytes); k++) {
         char *buffer = w->buffer + (size_t)(k % 2) * STAGING_BYTES;
         if (k >= 2)
             status = await_slot(w, k % 2);
@@ -105,7 +105,7 @@ static weft_status copy_out(struct worker *w)
     size_t at = 0, bytes = 0, last_at = 0, last_bytes = 0;
     int k = 0;
     for (bool more = true; more && !status; k++) {
-        more = take_piece(b, &at, &bytes);
+        more = claim_piece(b, &at, &bytes);
         if (more)
             status = copy_piece(w, k % 2, w->buffer + (size_t)(k % 2) * STAGING_BYTES, b->src + at,
                                 bytes);
@@ -348,13 +348,13 @@ static void find_bounce_limits(struct gpu_bounce *b)
     }
     snprintf(name, sizeof name, "gpu-bounces-%d", b->n);
     if (config_choice(CONFIG_PROVE) != PROVE_ALWAYS_CHOICE &&
-        proof_cache_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version, known, 2)) {
+        proof_cache_load_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version, known, 2)) {
         b->limits.in_from = known[0];
         b->limits.out_from = known[1];
     } else {
         measure_thresholds(b);
-        proof_cache_keep_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version,
-                                 (size_t[2]){b->limits.in_from, b->limits.out_from}, 2);
+        proof_cache_store_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version,
+                                  (size_t[2]){b->limits.in_from, b->limits.out_from}, 2);
     }
     log_info("%d threads copy plain memory into GPU memory from %zu bytes on, out of it from %zu "
              "(0 = never)",
@@ -392,14 +392,14 @@ bool gpu_bounce(struct gpu *gpu, struct gpu_stream *internal, void *dst, const v
         return false;
     struct gpu_bounce *b = get_bounce(gpu);
     size_t least = !b ? 0 : in ? b->limits.in_from : b->limits.out_from;
-    bool pays = least && bytes >= least;
-    if (pays) {
+    bool is_faster = least && bytes >= least;
+    if (is_faster) {
         *status = stream_drain(gpu, internal);
         if (!*status)
             *status = copy_by_threads(b, dst, src, bytes, in);
     }
     pthread_mutex_unlock(&gpu->bounce_lock);
-    return pays;
+    return is_faster;
 }
 
 struct gpu_bounce_limits gpu_bounce_limits(struct gpu *gpu)

@@ -16,7 +16,7 @@ const char *gpu_device_text(const struct gpu_device *gpu, char *text, size_t byt
     return text;
 }
 
-static void uuid_format(const CUuuid *uuid, bool mig, char *text, size_t bytes)
+static void format_uuid(const CUuuid *uuid, bool mig, char *text, size_t bytes)
 {
     const unsigned char *b = (const unsigned char *)uuid->bytes;
     snprintf(text, bytes, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
@@ -46,7 +46,7 @@ static weft_status identify_device(const struct cuda *cuda, int ordinal, struct 
         return cuda_fail(cuda, result, "cuDeviceGetPCIBusId of GPU %d", ordinal);
     for (char *c = id->bus_id; *c; c++)
         *c = (char)tolower((unsigned char)*c);
-    uuid_format(&id->uuid, strstr(id->name, " MIG ") != NULL, id->uuid_text, sizeof id->uuid_text);
+    format_uuid(&id->uuid, strstr(id->name, " MIG ") != NULL, id->uuid_text, sizeof id->uuid_text);
     return WEFT_OK;
 }
 
@@ -162,7 +162,7 @@ static weft_status read_attribute(const struct gpu_device *gpu, int which, const
                   : WEFT_OK;
 }
 
-static weft_status read_facts(struct gpu_device *gpu, int *mode)
+static weft_status read_attributes(struct gpu_device *gpu, int *mode)
 {
     int vmm = 0, descriptors = 0, rdma = 0, pageable = 0;
     const struct {
@@ -240,7 +240,7 @@ weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUc
     memcpy(gpu->name, id.name, sizeof gpu->name);
     memcpy(gpu->bus_id, id.bus_id, sizeof gpu->bus_id);
     int mode = 0;
-    status = read_facts(gpu, &mode);
+    status = read_attributes(gpu, &mode);
     return status ? status : retain_context(gpu, mode);
 }
 

@@ -182,7 +182,7 @@ static inline bool gpu_heap_pinned(const struct gpu *gpu, size_t offset, size_t 
 
 /* Returns how many of `bytes` from `address` on belong to one pinned range. A copy must not cross
  * the end of a pinned range. */
-size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes);
+size_t gpu_pinned_run_bytes(const struct gpu *gpu, const void *address, size_t bytes);
 
 /* gpu_pin_range() pins memory of a path. gpu_unpin_range() unpins all such memory that begins in
  * the range. Any thread may call them. */
@@ -241,7 +241,7 @@ static inline CUdeviceptr gpu_team_address(const struct gpu *gpu, int slot, int 
 
 /* Finds the allocation of the heap that holds `offset` of the windows. Returns false when there is
  * none. */
-bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes);
+bool gpu_find_chunk(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes);
 
 /* Lists the allocations of this PE's part, in the same order at every PE: first those of the heap,
  * then registered memory of the program. Writes at most `most` entries and returns the number of
@@ -253,7 +253,7 @@ size_t gpu_list_extents(struct gpu *gpu, struct gpu_extent *list, size_t most);
 
 /* Returns whether the Linux kernel has a peer-memory module, which gives NICs the pages of GPU
  * memory. */
-bool gpu_peermem_is_here(void);
+bool gpu_peermem_is_loaded(void);
 
 /* Exports own memory as a dma-buf; `at` and `bytes` are whole host pages. The caller closes *fd. */
 weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int *fd);
@@ -275,7 +275,7 @@ bool gpu_sees_nic_writes(struct gpu *gpu);
  * Every function makes the device's context current itself. stream_index: any number; it selects
  * the internal stream. Operations with equal numbers keep their order. */
 
-enum gpu_manner {
+enum gpu_copy_mode {
     GPU_IN_ORDER, /* ordered after earlier and before later operations of the internal stream */
     GPU_ANY_ORDER,
     GPU_DONE, /* returns when the copy is complete and both buffers may be reused */
@@ -284,7 +284,7 @@ enum gpu_manner {
 /* Copies between any two memories. On return the caller may reuse `src` if it is plain host
  * memory. */
 weft_status gpu_copy(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
-                     size_t bytes, enum gpu_manner manner);
+                     size_t bytes, enum gpu_copy_mode mode);
 
 /* Copies from plain host memory, ordered after earlier operations of the internal stream. On return
  * the caller may reuse `src`. */
@@ -355,7 +355,7 @@ enum { GPU_MOST_WORDS = 4 };
 
 /* Splits `bytes` of host memory into such stores, at most GPU_MOST_WORDS - 1. Returns the number of
  * stores; 0: too many or not aligned. */
-int gpu_words_of(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words);
+int gpu_split_words(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words);
 weft_status gpu_store_recorded(struct gpu *gpu, unsigned stream_index, const struct gpu_word *words,
                                int n, struct gpu_event **event);
 

@@ -255,14 +255,14 @@ static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, i
 {
     struct boot *boot = heap->boot;
     for (int slot = 0; slot < boot->local_npes; slot++) {
-        int taken = -1;
-        weft_status status = boot->ops->share_fd(boot, boot->local_pes[slot], own_fd, &taken);
+        int received_fd = -1;
+        weft_status status = boot->ops->share_fd(boot, boot->local_pes[slot], own_fd, &received_fd);
         if (status)
             return status;
-        if (gpu_heap_import(heap, slot, chunk, taken))
+        if (gpu_heap_import(heap, slot, chunk, received_fd))
             give_up_window(heap, slot);
-        if (taken >= 0 && taken != own_fd)
-            close(taken);
+        if (received_fd >= 0 && received_fd != own_fd)
+            close(received_fd);
     }
     return WEFT_OK;
 }
@@ -300,7 +300,7 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
     return status;
 }
 
-size_t gpu_heap_ceiling(const struct gpu_heap *heap)
+size_t gpu_heap_limit(const struct gpu_heap *heap)
 {
     size_t ceiling = heap->size;
     for (const struct gpu_registered *a = heap->registered; a; a = a->next)
@@ -312,7 +312,7 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
 {
     if (end <= heap->backed)
         return WEFT_OK;
-    size_t ceiling = gpu_heap_ceiling(heap);
+    size_t ceiling = gpu_heap_limit(heap);
     if (end > ceiling)
         return base_fail(
             WEFT_ERR_NO_MEMORY,
@@ -485,7 +485,7 @@ static void query_peer_access(struct gpu_heap *heap, struct gpu_window *window)
 
 /* A pair is used only when both sides can access each other: otherwise one side could write and get
  * no answer. */
-static weft_status agree_on_pairs(struct gpu_heap *heap)
+static weft_status exchange_pairs(struct gpu_heap *heap)
 {
     struct boot *boot = heap->boot;
     size_t n = (size_t)boot->npes;
@@ -516,7 +516,7 @@ static weft_status set_up_heap(struct gpu_heap *heap, size_t bytes, enum gpu_rel
         query_peer_access(heap, &heap->windows[slot]);
     gpu_relay_select(heap, policy);
     status = add_chunk(heap, round_up(GPU_FIRST_CHUNK, heap->granularity));
-    return status ? status : agree_on_pairs(heap);
+    return status ? status : exchange_pairs(heap);
 }
 
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,

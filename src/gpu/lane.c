@@ -18,8 +18,8 @@ enum {
 CUstream stream_begin_answered(struct gpu_stream *internal, uint64_t *completed)
 {
     uint64_t queued = atomic_load_explicit(&internal->queued, memory_order_acquire);
-    uint64_t given = epoch_give(&internal->operations);
-    *completed = given == queued ? given + 1 : 0;
+    uint64_t begun = epoch_give(&internal->operations);
+    *completed = begun == queued ? begun + 1 : 0;
     return internal->stream;
 }
 

@@ -12,10 +12,10 @@
 
 /* The device part of a struct gpu: locks, streams, kernels and pinned memory. stop() also releases
  * what a failed start() created. */
-void gpu_machinery_init(struct gpu *gpu);
-weft_status gpu_machinery_start(struct gpu *gpu);
-void gpu_machinery_stop(struct gpu *gpu);
-void gpu_machinery_end(struct gpu *gpu);
+void gpu_resources_init(struct gpu *gpu);
+weft_status gpu_resources_start(struct gpu *gpu);
+void gpu_resources_stop(struct gpu *gpu);
+void gpu_resources_end(struct gpu *gpu);
 
 static inline struct gpu_stream *stream_of(struct gpu *gpu, unsigned stream_index)
 {

@@ -40,32 +40,32 @@ static weft_status compare_bytes(const char *what, const unsigned char *is,
 
 weft_status map_test_store(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t bytes)
 {
-    unsigned char sent[GPU_MAP_TEST_BYTES], came[GPU_MAP_TEST_BYTES];
+    unsigned char sent[GPU_MAP_TEST_BYTES], received[GPU_MAP_TEST_BYTES];
     fill_random(sent, bytes);
-    memset(came, 0, bytes);
+    memset(received, 0, bytes);
     wc_store(mapped, sent, bytes);
     wc_flush(mapped);
-    weft_status status = gpu_copy(gpu, 0, came, (void *)(uintptr_t)device, bytes, GPU_DONE);
+    weft_status status = gpu_copy(gpu, 0, received, (void *)(uintptr_t)device, bytes, GPU_DONE);
     return status ? status
-                  : compare_bytes("stored by the CPU and read by the GPU", came, sent, bytes);
+                  : compare_bytes("stored by the CPU and read by the GPU", received, sent, bytes);
 }
 
 weft_status map_test_load(struct gpu *gpu, const char *mapped, CUdeviceptr device, size_t bytes)
 {
-    unsigned char sent[GPU_MAP_TEST_BYTES], came[GPU_MAP_TEST_BYTES];
+    unsigned char sent[GPU_MAP_TEST_BYTES], received[GPU_MAP_TEST_BYTES];
     fill_random(sent, bytes);
-    memset(came, 0, bytes);
+    memset(received, 0, bytes);
     weft_status status = gpu_copy(gpu, 0, (void *)(uintptr_t)device, sent, bytes, GPU_DONE);
     if (status)
         return status;
-    wc_load(came, mapped, bytes);
-    return compare_bytes("written by the GPU and loaded by the CPU", came, sent, bytes);
+    wc_load(received, mapped, bytes);
+    return compare_bytes("written by the GPU and loaded by the CPU", received, sent, bytes);
 }
 
 /* Tests `bytes` at `lead` of the test area: in by the CPU and out by the copy engine, and vice
  * versa. */
-static weft_status try_size(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t lead,
-                            size_t bytes)
+static weft_status test_size(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t lead,
+                             size_t bytes)
 {
     weft_status status = map_test_store(gpu, mapped + lead, device + lead, bytes);
     return status ? status : map_test_load(gpu, mapped + lead, device + lead, bytes);
@@ -133,7 +133,8 @@ weft_status map_test(struct gpu_map *map, int slot)
         return test_by_tag(map, slot);
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !status; i++)
-        status = try_size(gpu, gpu_map_test_area(map, slot), device, sizes[i].lead, sizes[i].bytes);
+        status =
+            test_size(gpu, gpu_map_test_area(map, slot), device, sizes[i].lead, sizes[i].bytes);
     return status;
 }
 
@@ -315,7 +316,7 @@ static void find_map_limits(struct gpu_map *map)
     size_t known[4];
     int driver = gpu->cuda.driver_version;
     if (config_choice(CONFIG_PROVE) != PROVE_ALWAYS_CHOICE &&
-        proof_cache_numbers("gpu-copies", &gpu->device.uuid, driver, known, 4)) {
+        proof_cache_load_numbers("gpu-copies", &gpu->device.uuid, driver, known, 4)) {
         *l = (struct gpu_map_limits){known[0], known[1], known[2], known[3]};
         return;
     }
@@ -324,7 +325,7 @@ static void find_map_limits(struct gpu_map *map)
         *l = default_limits;
         return;
     }
-    proof_cache_keep_numbers(
+    proof_cache_store_numbers(
         "gpu-copies", &gpu->device.uuid, driver,
         (size_t[4]){l->store_plain, l->store_pinned, l->load_plain, l->load_pinned}, 4);
 }

@@ -114,7 +114,7 @@ static void create_event_words(struct gpu *gpu)
     }
 }
 
-int gpu_words_of(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words)
+int gpu_split_words(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words)
 {
     unsigned width = bytes == 4 ? 4 : 8;
     int n = 0;

@@ -44,7 +44,7 @@ static CUdeviceptr area_address(const struct gpu *gpu, int at, int from)
     return gpu_address(gpu, at, gpu->proof_offset + (size_t)from * sizeof(struct prove_area));
 }
 
-static bool same_gpu(const struct gpu *gpu, int slot)
+static bool is_same_gpu(const struct gpu *gpu, int slot)
 {
     return memcmp(&gpu->heap.windows[slot].gpu.uuid, &gpu->device.uuid, sizeof(CUuuid)) == 0;
 }
@@ -65,8 +65,8 @@ static weft_status choose_pairs(struct proof_run *run)
     for (int slot = 0; slot < boot->local_npes; slot++)
         mine[boot->local_pes[slot]] =
             slot == boot->local_pe || !gpu->heap.windows[slot].mapped ||
-            (cached && proof_cache_knows(&gpu->device.uuid, &gpu->heap.windows[slot].gpu.uuid,
-                                         gpu->cuda.driver_version));
+            (cached && proof_cache_contains(&gpu->device.uuid, &gpu->heap.windows[slot].gpu.uuid,
+                                            gpu->cuda.driver_version));
     weft_status status = boot->ops->allgather(boot, mine, all, n);
     for (int slot = 0; !status && slot < boot->local_npes; slot++) {
         size_t pe = (size_t)boot->local_pes[slot];
@@ -85,7 +85,7 @@ static weft_status choose_pairs(struct proof_run *run)
 
 /* ----------------------------------------------------------------------------------- the run */
 
-static weft_status make_tables(struct proof_run *run)
+static weft_status create_tables(struct proof_run *run)
 {
     struct gpu *gpu = run->gpu;
     size_t pairs_bytes = (size_t)run->count * sizeof *run->pairs;
@@ -109,7 +109,7 @@ static weft_status make_tables(struct proof_run *run)
             .peer = (struct prove_area *)(uintptr_t)area_address(gpu, slot, me),
             .me = (uint64_t)me,
             .other = (uint64_t)slot,
-            .rounds = same_gpu(gpu, slot) ? ROUNDS_SAME_GPU : ROUNDS,
+            .rounds = is_same_gpu(gpu, slot) ? ROUNDS_SAME_GPU : ROUNDS,
         };
     }
     return WEFT_OK;
@@ -255,7 +255,7 @@ static weft_status prove_chosen(struct proof_run *run)
     if (!ran)
         ran = clear_areas(gpu);
     if (!ran && run->count > 0)
-        ran = make_tables(run);
+        ran = create_tables(run);
     /* A PE that cannot take part reports this in its verdicts. The kernels of the others end at
      * their limit. */
     weft_status status = gpu->boot->ops->barrier(gpu->boot);

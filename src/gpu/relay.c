@@ -67,15 +67,15 @@ static bool check_candidate(const struct gpu_heap *heap, int ordinal, CUdevice p
 {
     const struct gpu_device *own = heap->device;
     const struct cuda *cuda = own->cuda;
-    CUdevice it;
-    if (cuda->DeviceGet(&it, ordinal) || it == own->device || !can_access(cuda, it, own->device) ||
-        !can_access(cuda, it, peer))
+    CUdevice via;
+    if (cuda->DeviceGet(&via, ordinal) || via == own->device ||
+        !can_access(cuda, via, own->device) || !can_access(cuda, via, peer))
         return false;
-    int here = read_p2p_rank(cuda, it, own->device), there = read_p2p_rank(cuda, it, peer);
+    int here = read_p2p_rank(cuda, via, own->device), there = read_p2p_rank(cuda, via, peer);
     *candidate = (struct relay_candidate){.ordinal = ordinal,
-                                          .nvlink = has_nvlink(cuda, it, own->device) &&
-                                                    has_nvlink(cuda, it, peer),
-                                          .peers = it == peer,
+                                          .nvlink = has_nvlink(cuda, via, own->device) &&
+                                                    has_nvlink(cuda, via, peer),
+                                          .peers = via == peer,
                                           .rank = here > there ? here : there,
                                           .load = count_relayed_windows(heap, ordinal)};
     return true;
@@ -268,11 +268,11 @@ static struct gpu *create_relay_gpu(struct gpu *gpu, int relay)
     relay_gpu->device = gpu->heap.relays[relay];
     relay_gpu->wait_limit_ns = gpu->wait_limit_ns;
     relay_gpu->stripe_bytes = gpu->stripe_bytes;
-    gpu_machinery_init(relay_gpu);
-    if (!gpu_machinery_start(relay_gpu))
+    gpu_resources_init(relay_gpu);
+    if (!gpu_resources_start(relay_gpu))
         return relay_gpu;
-    gpu_machinery_stop(relay_gpu);
-    gpu_machinery_end(relay_gpu);
+    gpu_resources_stop(relay_gpu);
+    gpu_resources_end(relay_gpu);
     free(relay_gpu);
     return NULL;
 }
@@ -353,9 +353,9 @@ void gpu_relay_stop(struct gpu *gpu)
         struct gpu *relay_gpu = gpu->relay_gpus[relay];
         if (!relay_gpu)
             continue;
-        gpu_machinery_stop(relay_gpu);
+        gpu_resources_stop(relay_gpu);
         free_relay_buffer(relay_gpu, &relay_gpu->relay_buffer);
-        gpu_machinery_end(relay_gpu);
+        gpu_resources_end(relay_gpu);
         free(relay_gpu);
     }
     free(gpu->relay_gpus);

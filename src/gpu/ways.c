@@ -136,7 +136,7 @@ struct relay_share {
     int both; /* the same for both bundles together */
 };
 
-static int share_of(const struct gpu_join *join, int pairs)
+static int links_per_pair(const struct gpu_join *join, int pairs)
 {
     enum { PARTS = 840 };
     return (join->links ? join->links : 1) * PARTS / (pairs + 1);
@@ -153,12 +153,13 @@ static int choose_relay(const struct gpu_links *links, int a, int b, const pairs
 {
     struct relay_share best = {.ordinal = -1};
     for (int i = 1; i < links->n; i++) {
-        int it = (a + i) % links->n;
-        const struct gpu_join *in = &links->join[a][it], *out = &links->join[it][b];
-        if (it == b || in->wires == GPU_WIRES_NONE || out->wires == GPU_WIRES_NONE)
+        int via = (a + i) % links->n;
+        const struct gpu_join *in = &links->join[a][via], *out = &links->join[via][b];
+        if (via == b || in->wires == GPU_WIRES_NONE || out->wires == GPU_WIRES_NONE)
             continue;
-        int first = share_of(in, (*pairs)[a][it]), second = share_of(out, (*pairs)[it][b]);
-        struct relay_share next = {it, in->wires != GPU_WIRES_PCIE && out->wires != GPU_WIRES_PCIE,
+        int first = links_per_pair(in, (*pairs)[a][via]),
+            second = links_per_pair(out, (*pairs)[via][b]);
+        struct relay_share next = {via, in->wires != GPU_WIRES_PCIE && out->wires != GPU_WIRES_PCIE,
                                    smaller_of(first, second), first + second};
         if (is_better_share(&next, &best))
             best = next;

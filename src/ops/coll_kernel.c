@@ -118,7 +118,7 @@ static weft_status open_kernels(struct weft_team *team)
     mine.rates = coll_rates_hash(&rates);
     struct team_coll *coll = calloc(1, sizeof *coll);
     weft_status status =
-        coll ? gpu_coll_ready(job->gpu)
+        coll ? gpu_coll_load(job->gpu)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team's collectives");
     if (!status && config_int(CONFIG_COLL_SMS) < 0)
         status = base_fail(WEFT_ERR_CONFIG,
@@ -126,13 +126,13 @@ static weft_status open_kernels(struct weft_team *team)
                            "wanted",
                            (long long)config_int(CONFIG_COLL_SMS));
     if (!status)
-        status = gpu_coll_number(job->gpu, team->slot, &mine.number);
+        status = gpu_coll_read_number(job->gpu, team->slot, &mine.number);
     if (!status)
         status = device_watch_kernels(job);
     mine.status = (int32_t)status;
     status = exchange_records(team, &mine);
     if (!status)
-        status = gpu_coll_begin_at(job->gpu, team->slot, mine.number + 2);
+        status = gpu_coll_set_number(job->gpu, team->slot, mine.number + 2);
     if (!status && coll && team->n > 1 && (mine.has & HAS_PROOFS)) {
         struct coll_call call;
         int blocks = mine.most_blocks ? mine.most_blocks : 1;

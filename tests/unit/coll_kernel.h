@@ -133,23 +133,23 @@ bool __wrap_job_gpu_team_direct(const struct weft_team *of)
     return !beneath.not_direct;
 }
 
-weft_status __wrap_gpu_coll_ready(struct gpu *g);
-weft_status __wrap_gpu_coll_ready(struct gpu *g)
+weft_status __wrap_gpu_coll_load(struct gpu *g);
+weft_status __wrap_gpu_coll_load(struct gpu *g)
 {
     assert_ptr_equal(g, &gpu);
     return fails(CALL_READY);
 }
 
-weft_status __wrap_gpu_coll_number(struct gpu *g, int slot, uint64_t *number);
-weft_status __wrap_gpu_coll_number(struct gpu *g, int slot, uint64_t *number)
+weft_status __wrap_gpu_coll_read_number(struct gpu *g, int slot, uint64_t *number);
+weft_status __wrap_gpu_coll_read_number(struct gpu *g, int slot, uint64_t *number)
 {
     assert_true(g == &gpu && slot == team.slot);
     *number = beneath.number;
     return fails(CALL_NUMBER);
 }
 
-weft_status __wrap_gpu_coll_begin_at(struct gpu *g, int slot, uint64_t number);
-weft_status __wrap_gpu_coll_begin_at(struct gpu *g, int slot, uint64_t number)
+weft_status __wrap_gpu_coll_set_number(struct gpu *g, int slot, uint64_t number);
+weft_status __wrap_gpu_coll_set_number(struct gpu *g, int slot, uint64_t number)
 {
     assert_true(g == &gpu && slot == team.slot);
     beneath.begins++;

@@ -56,7 +56,7 @@ static struct ibv_mr *by_address(struct gda *gda, const struct gda_adapter *adap
     int error = errno;
     if (!mr)
         snprintf(why, room, "ibv_reg_mr: %s%s", strerror(error),
-                 gpu_peermem_is_here() ? "" : " (load nvidia-peermem)");
+                 gpu_peermem_is_loaded() ? "" : " (load nvidia-peermem)");
     return mr;
 }
 
