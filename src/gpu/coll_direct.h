@@ -44,7 +44,8 @@ WEFT_DEVICE void combine_range(const struct round *r, struct weft_dev_how h, uin
                                uint64_t end, uint64_t shift, unsigned element)
 {
     const struct coll_call *c = r->c;
-    /* Widened types need more registers, and the other types more code. */
+    /* Unrolls less for the kernels of more types: widened types need more registers, the others
+     * more code. */
     const int unroll = !h.more ? WEFT_DEV_UNROLL : element != 16 || h.widened == 16 ? 1 : 2;
     uint64_t step = (uint64_t)r->threads * element;
     for (uint64_t at = begin + (uint64_t)r->rank * element; at < end;

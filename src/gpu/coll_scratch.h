@@ -135,8 +135,8 @@ WEFT_DEVICE void send_emptied(struct round *r, const struct staging *s, uint64_t
                                RELEASE, SYSTEM);
 }
 
-/* Clears, after `steps` steps, all slots of this block with zeros, which are no flag of a packet or
- * a line. */
+/* Clears all slots of this block that `steps` steps have used with zeros, which no packet and no
+ * line has as its flag. */
 WEFT_DEVICE void staging_clear(const struct round *r, const struct staging *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;

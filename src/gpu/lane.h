@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal streams: bookkeeping of which operations are complete, and bounded waits for them. For
- * the files of this folder.
+/* Internal streams: which of their operations are complete, and bounded waits for them. For the
+ * files of this folder.
  *
  * Operations of a stream form an epoch (base/epoch.h). An operation is counted in the epoch before
  * it is enqueued, so that a concurrent quiet does not miss it. It is counted in `queued` after it

@@ -46,7 +46,7 @@ static bool read_access(const struct cuda *cuda, struct gpu_links *links, const 
             if (i == k || cuda->DeviceCanAccessPeer(&can, devices[i], devices[k]) || !can)
                 continue;
             bool nvlink = is_nvlink(cuda, devices[i], devices[k]);
-            links->join[i][k].wires = nvlink ? GPU_WIRES_NVLINK : GPU_WIRES_PCIE;
+            links->link[i][k].kind = nvlink ? GPU_LINK_NVLINK_UNKNOWN : GPU_LINK_PCIE;
             any |= nvlink;
         }
     return any;
@@ -86,21 +86,21 @@ static void count_link(const struct nvml *nvml, nvml_device device, unsigned lin
 
 /* Replaces NVLink of unknown topology by the number of links between the two GPUs, or by links into
  * a switch. */
-static void refine_joins(struct gpu_links *links, int from, const struct counted *counted)
+static void refine_links(struct gpu_links *links, int from, const struct counted *counted)
 {
     for (int to = 0; to < links->n; to++) {
-        struct gpu_join *join = &links->join[from][to];
-        if (join->wires != GPU_WIRES_NVLINK)
+        struct gpu_link *link = &links->link[from][to];
+        if (link->kind != GPU_LINK_NVLINK_UNKNOWN)
             continue;
         if (counted->to[to] > 0)
-            *join = (struct gpu_join){GPU_WIRES_OWN, counted->to[to]};
+            *link = (struct gpu_link){GPU_LINK_NVLINK_PAIR, counted->to[to]};
         else if (counted->to_switch > 0)
-            join->wires = GPU_WIRES_SWITCH;
+            link->kind = GPU_LINK_NVSWITCH;
     }
 }
 
-static void read_wires(const struct nvml *nvml, struct gpu_links *links,
-                       const struct nvml_pci *pcis)
+static void read_nvlinks(const struct nvml *nvml, struct gpu_links *links,
+                         const struct nvml_pci *pcis)
 {
     if (!nvml->link_state)
         return;
@@ -109,7 +109,7 @@ static void read_wires(const struct nvml *nvml, struct gpu_links *links,
         nvml_device device = find_handle(nvml, &pcis[i]);
         for (unsigned link = 0; device && link < LINKS_OF_A_GPU; link++)
             count_link(nvml, device, link, pcis, links->n, &counted);
-        refine_joins(links, i, &counted);
+        refine_links(links, i, &counted);
     }
 }
 
@@ -130,6 +130,6 @@ void gpu_links_read(const struct gpu_device *own, struct gpu_links *links)
                  base_last_error());
         return;
     }
-    read_wires(&nvml, links, pcis);
+    read_nvlinks(&nvml, links, pcis);
     nvml_close(&nvml);
 }

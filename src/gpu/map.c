@@ -185,7 +185,7 @@ bool gpu_map_extend(struct gpu_map *map, int slot, size_t offset, size_t bytes)
     }
     if (!status)
         status = map_range(map, slot, offset, bytes);
-    if (status == WEFT_ERR_NO_MEMORY && !atomic_exchange(&map->scarce, true))
+    if (status == WEFT_ERR_NO_MEMORY && !atomic_exchange(&map->bar1_full, true))
         log_info("not all GPU memory in use can be mapped for the CPU: %s", base_last_error());
     pthread_mutex_unlock(&map->lock);
     return !status;

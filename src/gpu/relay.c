@@ -19,10 +19,10 @@
 /* A GPU that could relay between this PE's GPU and the peer's. */
 struct relay_candidate {
     int ordinal;
-    bool nvlink; /* NVLink to both */
-    bool peers;  /* the candidate is the peer's own GPU */
-    int rank;    /* the driver's performance rank of the slower of its two links; 0: the fastest */
-    int load;    /* windows that it relays already */
+    bool nvlink;   /* NVLink to both */
+    bool is_peers; /* the candidate is the peer's own GPU */
+    int rank; /* the driver's performance rank of the slower of its two links; 0: the fastest */
+    int load; /* windows that it relays already */
 };
 
 static bool can_access(const struct cuda *cuda, CUdevice by, CUdevice of)
@@ -75,7 +75,7 @@ static bool check_candidate(const struct gpu_heap *heap, int ordinal, CUdevice p
     *candidate = (struct relay_candidate){.ordinal = ordinal,
                                           .nvlink = has_nvlink(cuda, via, own->device) &&
                                                     has_nvlink(cuda, via, peer),
-                                          .peers = via == peer,
+                                          .is_peers = via == peer,
                                           .rank = here > there ? here : there,
                                           .load = count_relayed_windows(heap, ordinal)};
     return true;
@@ -83,8 +83,8 @@ static bool check_candidate(const struct gpu_heap *heap, int ordinal, CUdevice p
 
 static bool is_better_candidate(const struct relay_candidate *a, const struct relay_candidate *b)
 {
-    if (a->peers != b->peers)
-        return b->peers;
+    if (a->is_peers != b->is_peers)
+        return b->is_peers;
     if (a->nvlink != b->nvlink)
         return a->nvlink;
     return a->rank != b->rank ? a->rank < b->rank : a->load < b->load;
@@ -189,7 +189,7 @@ static void select_window_relay(struct gpu_heap *heap, struct gpu_window *window
     }
     /* Two transfers over PCIe are no faster than path staged, which needs no context on another
      * GPU. */
-    if (policy != GPU_RELAY_ALWAYS && (!candidate.nvlink || candidate.peers)) {
+    if (policy != GPU_RELAY_ALWAYS && (!candidate.nvlink || candidate.is_peers)) {
         set_no_relay(window, "no relay GPU has NVLink to both");
         return;
     }
@@ -199,10 +199,10 @@ static void select_window_relay(struct gpu_heap *heap, struct gpu_window *window
         return;
     }
     window->relay = relay;
-    snprintf(window->relay_text, sizeof window->relay_text,
-             "over %sGPU %d (%s), which reaches %s by %s", candidate.peers ? "the peer's own " : "",
-             candidate.ordinal, heap->relays[relay].bus_id, candidate.peers ? "this PE's" : "both",
-             candidate.nvlink ? "NVLink" : "PCIe");
+    snprintf(
+        window->relay_text, sizeof window->relay_text, "over %sGPU %d (%s), which reaches %s by %s",
+        candidate.is_peers ? "the peer's own " : "", candidate.ordinal, heap->relays[relay].bus_id,
+        candidate.is_peers ? "this PE's" : "both", candidate.nvlink ? "NVLink" : "PCIe");
 }
 
 void gpu_relay_select(struct gpu_heap *heap, enum gpu_relay_policy policy)

@@ -17,22 +17,23 @@ enum {
     GPU_ROUTE_HOST = -2, /* through host memory, over the PCIe links of both GPUs */
 };
 
-enum gpu_wires {
-    GPU_WIRES_NONE,   /* no access */
-    GPU_WIRES_PCIE,   /* each GPU's one link to the host, whatever the other GPU is */
-    GPU_WIRES_OWN,    /* NVLink between these two GPUs only */
-    GPU_WIRES_SWITCH, /* NVLink into switches: each GPU's links, whatever the other GPU is */
-    GPU_WIRES_NVLINK, /* NVLink of unknown topology */
+enum gpu_link_kind {
+    GPU_LINK_NONE,        /* no access */
+    GPU_LINK_PCIE,        /* each GPU's single link to the host, which all its peers share */
+    GPU_LINK_NVLINK_PAIR, /* NVLink between these two GPUs only */
+    /* NVLink through switches: a GPU's links carry the traffic of all its peers */
+    GPU_LINK_NVSWITCH,
+    GPU_LINK_NVLINK_UNKNOWN, /* NVLink of unknown topology */
 };
 
-struct gpu_join {
-    enum gpu_wires wires;
-    int links; /* number of links, for GPU_WIRES_OWN */
+struct gpu_link {
+    enum gpu_link_kind kind;
+    int links; /* number of links, for GPU_LINK_NVLINK_PAIR */
 };
 
 struct gpu_links {
     int n; /* number of visible GPUs; they are indexed by ordinal */
-    struct gpu_join join[GPU_LINKS_MOST][GPU_LINKS_MOST];
+    struct gpu_link link[GPU_LINKS_MOST][GPU_LINKS_MOST];
     char unknown[96]; /* why the topology is unknown; "": it is known */
 };
 
