@@ -18,10 +18,15 @@
 enum {
     /* bytes; each thread has two: one is filled while the other is emptied */
     STAGING_BYTES = 512 << 10,
-    PIECE_LEAST = 128 << 10,
-    THREADS_DEFAULT = 4,
+    PIECE_LEAST = 128 << 10, /* bytes */
+    THREADS_DEFAULT = 4,     /* most threads that WEFT_COPY_THREADS=auto uses */
 };
-enum { LARGEST_TRIED = 16 << 20, TRIES = 3, GAIN_PERCENT = 5 };
+/* The measurement of thresholds. */
+enum {
+    LARGEST_TRIED = 16 << 20, /* bytes */
+    TRIES = 3,
+    GAIN_PERCENT = 5, /* by which threads must be faster than a copy engine */
+};
 /* values of WEFT_COPY_THREADS and of WEFT_PROVE */
 enum { THREADS_AUTO_CHOICE, PROVE_ALWAYS_CHOICE = 0 };
 
@@ -35,7 +40,7 @@ struct worker {
 
 struct gpu_bounce {
     struct gpu *gpu;
-    int n;
+    int n;                                     /* number of threads, including the calling one */
     struct worker workers[GPU_BOUNCE_THREADS]; /* the first is the calling thread */
     struct gpu_bounce_limits limits;
     /* Memory used for the measurement. It is freed only at the end: cuMemFree waits for everything
@@ -44,13 +49,13 @@ struct gpu_bounce {
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
     uint64_t turn; /* number of copies begun */
-    int busy;
+    int busy;      /* threads that still copy */
     bool stop;
     /* The current copy. */
     char *dst;
     const char *src;
     size_t bytes, piece;
-    bool in;
+    bool in;             /* into GPU memory */
     _Atomic size_t next; /* start of the bytes that no thread has claimed yet */
     weft_status status;  /* first failure */
     char message[256];

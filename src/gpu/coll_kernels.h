@@ -48,21 +48,21 @@
     X(weft_coll_prove_lines)
 
 enum {
-    COLL_MEMBERS = 64,   /* members of a team, at most */
-    COLL_BLOCKS = 64,    /* blocks of a launch, at most */
-    COLL_TEAMS = 32,     /* teams that have an area: those with the lowest slots */
-    COLL_WIDE_TEAMS = 2, /* the world and the node team: their slot sets are larger */
-    COLL_WIDE_SET = 2 << 20,
-    COLL_NARROW_SET = 256 << 10,
-    COLL_CHUNKS = 256, /* a block's share of a broadcast has fewer chunks than this */
-    COLL_UNIT = 16,    /* bytes of payload that one thread sends as two LL packets */
-    COLL_UNIT_WIRE = 32,
+    COLL_MEMBERS = 64,           /* members of a team, at most */
+    COLL_BLOCKS = 64,            /* blocks of a launch, at most */
+    COLL_TEAMS = 32,             /* teams that have an area: those with the lowest slots */
+    COLL_WIDE_TEAMS = 2,         /* the world and the node team: their slot sets are larger */
+    COLL_WIDE_SET = 2 << 20,     /* bytes of a slot set of those teams */
+    COLL_NARROW_SET = 256 << 10, /* bytes of a slot set of the other teams */
+    COLL_CHUNKS = 256,           /* a block's share of a broadcast has fewer chunks than this */
+    COLL_UNIT = 16,              /* bytes of payload that one thread sends as two LL packets */
+    COLL_UNIT_WIRE = 32,         /* bytes of the two packets */
     /* bytes of payload that one warp sends as four LL128 lines, see coll_lines.h */
     COLL_PIECE = 480,
-    COLL_PIECE_WIRE = 512,
+    COLL_PIECE_WIRE = 512,    /* bytes of the four lines */
     COLL_STAGING_GRAIN = 128, /* bytes, see coll_scratch.h */
     COLL_STEPS = 1 << 20,     /* a staged round has fewer steps than this */
-    COLL_PROOF_THREADS = 512,
+    COLL_PROOF_THREADS = 512, /* threads of a block of the LL128 test */
     /* rounds of the LL128 test, one after the other, so that both slot sets are used */
     COLL_PROOF_ROUNDS = 3,
     /* set in the flag of each LL packet, so that a flag is never 0 as in a new slot set */

@@ -23,8 +23,8 @@
 #include "coll_round.h"
 
 enum {
-    LANES = 32,
-    LINE_LANES = 8,
+    LANES = 32,                           /* of a warp */
+    LINE_LANES = 8,                       /* lanes that store one line */
     LINE_PAYLOAD = 16 * (LINE_LANES - 1), /* payload bytes of the lanes without the flag */
     HALVES_AT = 4 * LINE_PAYLOAD, /* offset in a piece of the payload of the lanes with a flag */
 };

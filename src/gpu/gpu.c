@@ -88,7 +88,7 @@ weft_status gpu_resources_start(struct gpu *gpu)
     return status;
 }
 
-enum { TICKETS_BYTES = 4096 };
+enum { TICKETS_BYTES = 4096 }; /* bytes of the count of error records, a page */
 
 /* Lays out the library's part of every window: a count of error records, two areas for each team
  * (for device collectives and for barriers on streams), one area for each local peer for the test

@@ -16,7 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WINDOW_ALIGN = 1 << 30, LARGEST_STEP = 1 << 30 };
+enum {
+    WINDOW_ALIGN = 1 << 30, /* bytes */
+    LARGEST_STEP = 1 << 30, /* bytes by which the heap grows at most, beyond what is requested */
+};
 
 static size_t round_up(size_t bytes, size_t unit)
 {

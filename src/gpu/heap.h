@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { GPU_FIRST_CHUNK = 64 << 20 };
+enum { GPU_FIRST_CHUNK = 64 << 20 }; /* bytes */
 
 /* What a PE reports to the others about its GPU. */
 struct gpu_identity {

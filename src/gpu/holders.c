@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { PROCESSES = 64 };
+enum { PROCESSES = 64 }; /* listed at most */
 
 /* NVML writes the PCI domain with eight digits, CUDA with four. */
 static bool is_same_bus(const char *cuda_bus_id, const struct nvml_pci *pci)

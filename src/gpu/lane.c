@@ -12,7 +12,7 @@ enum {
     SLICE_NS = 100 * 1000 * 1000,      /* time counted for each check, at most */
     CHECK_EVERY_NS = 20 * 1000 * 1000, /* interval of checks for dead PEs */
     SLEEP_AFTER_NS = 10 * 1000 * 1000, /* a long wait sleeps between its polls */
-    SLEEP_NS = 50 * 1000,
+    SLEEP_NS = 50 * 1000,              /* time of one sleep */
 };
 
 CUstream stream_begin_answered(struct gpu_stream *internal, uint64_t *completed)

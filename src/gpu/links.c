@@ -7,7 +7,10 @@
 
 #include <stdio.h>
 
-enum { LINKS_OF_A_GPU = 36, PEER_IS_SWITCH = 2 };
+enum {
+    LINKS_OF_A_GPU = 36, /* NVLinks that are queried */
+    PEER_IS_SWITCH = 2,  /* NVML_NVLINK_DEVICE_TYPE_SWITCH */
+};
 
 /* Number of links from one GPU to each other GPU and into switches. */
 struct counted {

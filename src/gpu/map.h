@@ -23,8 +23,8 @@ struct rm;
 
 enum {
     GPU_BAR_WINDOW_BYTES = 64 << 20, /* bytes mapped at a time */
-    GPU_SLIDING_WINDOWS = 8,
-    GPU_MAP_ALWAYS = 512,      /* bytes; up to this size the CPU is faster on any machine */
+    GPU_SLIDING_WINDOWS = 8,         /* number of sliding BAR windows */
+    GPU_MAP_ALWAYS = 512,            /* bytes; up to this size the CPU is faster on any machine */
     GPU_MAP_MOST = 1 << 20,    /* bytes; beyond this size a copy engine is faster on any machine */
     GPU_MAP_TEST_BYTES = 2048, /* bytes for each PE in each window, for the test of its mapping */
 };

@@ -213,7 +213,7 @@ static struct map_piece *find_covering_piece(struct map_memory *memory, size_t o
 static weft_status compare_mapping(struct gpu_map *map, const char *mapped, const void *address,
                                    size_t bytes)
 {
-    enum { TRIES = 8, MOST = 64 };
+    enum { TRIES = 8, MOST = 64 }; /* MOST: bytes compared */
     unsigned char engine[MOST], cpu[MOST];
     size_t now = bytes < MOST ? bytes : MOST;
     for (int i = 0; i < TRIES; i++) {

@@ -15,7 +15,7 @@
 
 /* ------------------------------------------------------------------------------------- the test */
 
-enum { TAG_WORDS = 8 };
+enum { TAG_WORDS = 8 }; /* 8-byte words of a tag */
 
 /* Never the same data twice, so that data of an earlier test is not taken for a result. */
 static void fill_random(unsigned char *data, size_t bytes)
@@ -141,6 +141,7 @@ weft_status map_test(struct gpu_map *map, int slot)
 /* ----------------------------------------------------------------------------- up to which size */
 
 enum { PROVE_ALWAYS_CHOICE = 0 }; /* value of WEFT_PROVE */
+/* Sizes in bytes that are measured, tries of each, and the copies that warm up the GPU. */
 enum { SMALLEST = 512, LARGEST = GPU_MAP_MOST, TRIES = 11, WARM_BYTES = 64 << 10, WARM_TRIES = 40 };
 
 struct trial {

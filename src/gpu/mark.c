@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS_AT_ONCE = 16, POLLS_PER_QUERY = 500 };
+enum {
+    EVENTS_AT_ONCE = 16,   /* CUDA events created together */
+    POLLS_PER_QUERY = 500, /* polls of a word for each query of the stream */
+};
 
 struct gpu_event {
     CUevent cuda_event;

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { FIRST_STEP = 4 << 20 };
+enum { FIRST_STEP = 4 << 20 }; /* bytes */
 
 static CUresult pin_block(struct gpu *gpu, char *address, size_t bytes)
 {

@@ -21,7 +21,7 @@ enum {
 };
 static const uint64_t PROOF_LIMIT_NS = 4000000000ull;
 
-enum { PROVE_OFF_CHOICE = 2, PROVE_ALWAYS_CHOICE = 0 };
+enum { PROVE_OFF_CHOICE = 2, PROVE_ALWAYS_CHOICE = 0 }; /* values of WEFT_PROVE */
 
 /* What a PE reports to the others about one pair. */
 struct verdict {

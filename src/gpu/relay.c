@@ -393,7 +393,7 @@ static CUresult map_relay_buffer(struct gpu *relay_gpu, CUdeviceptr at, size_t b
 
 static weft_status allocate_relay_buffer(struct gpu *relay_gpu, struct gpu_relay_buffer *buffer)
 {
-    enum { BUFFER_BYTES = 4 << 20 };
+    enum { BUFFER_BYTES = 4 << 20 }; /* bytes, rounded up to the granularity */
     const struct cuda *cuda = &relay_gpu->cuda;
     CUmemAllocationProp properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,

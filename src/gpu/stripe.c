@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORCED_FROM = 64 << 10 };
+enum { FORCED_FROM = 64 << 10 }; /* bytes from which WEFT_STRIPES stripes copies */
 
 weft_status gpu_stripes_start(struct gpu *gpu)
 {
@@ -73,7 +73,7 @@ void gpu_stripes_text(struct gpu *gpu, int slot, char *text, size_t bytes)
 static void split_bytes(size_t bytes, const struct gpu_stripes *set, const unsigned *share,
                         size_t *part)
 {
-    enum { GRAIN = 4096 };
+    enum { GRAIN = 4096 }; /* bytes */
     part[0] = bytes;
     for (int i = 1; i < set->routes.n; i++) {
         part[i] = bytes / GPU_STRIPE_WHOLE * share[i] / GRAIN * GRAIN;

@@ -137,7 +137,7 @@ static void describe_routes(struct gpu_stripes *set, const double *rate, double 
 static size_t crossover_bytes(const struct run *run, double one_small, double one, double all_small,
                               double all)
 {
-    enum { GRAIN = 64 << 10 };
+    enum { GRAIN = 64 << 10 }; /* bytes */
     if (all_small <= one_small)
         return run->small;
     double gain_per_byte =

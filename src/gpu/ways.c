@@ -138,7 +138,7 @@ struct relay_share {
 
 static int links_per_pair(const struct gpu_link *link, int pairs)
 {
-    enum { PARTS = 840 };
+    enum { PARTS = 840 }; /* fractions of a link; 1 to 8 pairs divide it evenly */
     return (link->links ? link->links : 1) * PARTS / (pairs + 1);
 }
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-    GPU_ROUTES_MOST = 8,
+    GPU_ROUTES_MOST = 8, /* routes of one copy */
     GPU_LINKS_MOST = 16, /* GPUs that are considered */
     GPU_ROUTE_DIRECT = -1,
     GPU_ROUTE_HOST = -2, /* through host memory, over the PCIe links of both GPUs */
@@ -66,7 +66,7 @@ void gpu_relays_assign(const struct gpu_links *links, uint32_t used, bool all,
                        int relay[GPU_LINKS_MOST][GPU_LINKS_MOST]);
 
 /* "GPU 2", "direct", "host memory". */
-enum { GPU_ROUTE_NAME = 24 };
+enum { GPU_ROUTE_NAME = 24 }; /* bytes */
 void gpu_route_name(int via, char name[GPU_ROUTE_NAME]);
 
 /* Writes the names of the routes in via[] to routes->text: "direct, over GPU 2". */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LINE = 64 };
+enum { LINE = 64 }; /* bytes of a write-combining buffer */
 
 /* ------------------------------------------------------------------------- a few bytes, any CPU */
 
