@@ -30,7 +30,7 @@ enum {
 /* values of WEFT_COPY_THREADS and of WEFT_PROVE */
 enum { THREADS_AUTO_CHOICE, PROVE_ALWAYS_CHOICE = 0 };
 
-struct worker {
+struct bounce_worker {
     struct gpu_bounce *bounce;
     pthread_t thread;
     bool started;
@@ -40,8 +40,8 @@ struct worker {
 
 struct gpu_bounce {
     struct gpu *gpu;
-    int n;                                     /* number of threads, including the calling one */
-    struct worker workers[GPU_BOUNCE_THREADS]; /* the first is the calling thread */
+    int n; /* number of threads, including the calling one */
+    struct bounce_worker workers[GPU_BOUNCE_THREADS]; /* the first is the calling thread */
     struct gpu_bounce_limits limits;
     /* Memory used for the measurement. It is freed only at the end: cuMemFree waits for everything
      * that runs on the GPU, which may be a kernel that waits for the requested copy. */
@@ -63,14 +63,15 @@ struct gpu_bounce {
 
 /* ------------------------------------------------------------------------------------- a worker */
 
-static weft_status copy_piece(struct worker *w, int slot, void *dst, const void *src, size_t bytes)
+static weft_status copy_piece(struct bounce_worker *w, int slot, void *dst, const void *src,
+                              size_t bytes)
 {
     const struct cuda *cuda = &w->bounce->gpu->cuda;
     CUresult result = cuda->MemcpyAsync((uintptr_t)dst, (uintptr_t)src, bytes, w->streams[slot]);
     return result ? cuda_fail(cuda, result, "cuMemcpyAsync of %zu bytes", bytes) : WEFT_OK;
 }
 
-static weft_status await_slot(struct worker *w, int slot)
+static weft_status await_slot(struct bounce_worker *w, int slot)
 {
     return gpu_wait_stream(w->bounce->gpu, w->streams[slot], "its own copies");
 }
@@ -84,7 +85,7 @@ static bool claim_piece(struct gpu_bounce *b, size_t *at, size_t *bytes)
     return true;
 }
 
-static weft_status copy_in(struct worker *w)
+static weft_status copy_in(struct bounce_worker *w)
 {
     struct gpu_bounce *b = w->bounce;
     weft_status status = WEFT_OK;
@@ -103,7 +104,7 @@ static weft_status copy_in(struct worker *w)
     return status;
 }
 
-static weft_status copy_out(struct worker *w)
+static weft_status copy_out(struct bounce_worker *w)
 {
     struct gpu_bounce *b = w->bounce;
     weft_status status = WEFT_OK;
@@ -129,7 +130,7 @@ static weft_status copy_out(struct worker *w)
 /* After a failure: waits for copies that are still in flight, since the caller may reuse its memory
  * and the next copy the bounce buffers. If they do not end, the bounce buffers are not used any
  * more. */
-static void drain_copies(struct worker *w)
+static void drain_copies(struct bounce_worker *w)
 {
     for (int slot = 0; slot < 2; slot++)
         if (await_slot(w, slot) == WEFT_ERR_TIMEOUT)
@@ -137,7 +138,7 @@ static void drain_copies(struct worker *w)
 }
 
 /* Copies pieces until none is left. The first failure is reported and stops the other threads. */
-static void copy_pieces(struct worker *w)
+static void copy_pieces(struct bounce_worker *w)
 {
     struct gpu_bounce *b = w->bounce;
     char message[sizeof b->message];
@@ -157,7 +158,7 @@ static void copy_pieces(struct worker *w)
 
 static void *run_worker(void *argument)
 {
-    struct worker *w = argument;
+    struct bounce_worker *w = argument;
     struct gpu_bounce *b = w->bounce;
     bool entered = gpu_enter(&b->gpu->device) == WEFT_OK;
     uint64_t turn = 0;
@@ -210,7 +211,7 @@ static weft_status copy_by_threads(struct gpu_bounce *b, void *dst, const void *
 
 static weft_status make_worker(struct gpu_bounce *b, int number)
 {
-    struct worker *w = &b->workers[number];
+    struct bounce_worker *w = &b->workers[number];
     const struct cuda *cuda = &b->gpu->cuda;
     void *buffer = NULL;
     w->bounce = b;
@@ -234,7 +235,7 @@ static void destroy_bounce(struct gpu_bounce *b)
     pthread_cond_broadcast(&b->begin);
     pthread_mutex_unlock(&b->lock);
     for (int i = 0; i < GPU_BOUNCE_THREADS; i++) {
-        struct worker *w = &b->workers[i];
+        struct bounce_worker *w = &b->workers[i];
         bool idle = !b->gpu->work_left;
         if (w->started)
             pthread_join(w->thread, NULL);

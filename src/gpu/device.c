@@ -24,13 +24,13 @@ static void format_uuid(const CUuuid *uuid, bool mig, char *text, size_t bytes)
              b[11], b[12], b[13], b[14], b[15]);
 }
 
-struct identity {
+struct device_identity {
     CUdevice device;
     CUuuid uuid;
     char uuid_text[48], name[96], bus_id[20];
 };
 
-static weft_status identify_device(const struct cuda *cuda, int ordinal, struct identity *id)
+static weft_status identify_device(const struct cuda *cuda, int ordinal, struct device_identity *id)
 {
     CUresult result = cuda->DeviceGet(&id->device, ordinal);
     if (result)
@@ -81,7 +81,7 @@ static weft_status find_named(const struct cuda *cuda, const char *word, size_t 
                          *ordinal, visible, visible == 1 ? "is" : "are", visible - 1);
     }
     for (int i = 0; i < visible; i++) {
-        struct identity id;
+        struct device_identity id;
         weft_status status = identify_device(cuda, i, &id);
         if (status)
             return status;
@@ -229,7 +229,7 @@ weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUc
 {
     *gpu = (struct gpu_device){.cuda = cuda};
     weft_status status = choose_device(gpu, current, wanted, local_pe);
-    struct identity id;
+    struct device_identity id;
     if (!status)
         status = identify_device(cuda, gpu->ordinal, &id);
     if (status)

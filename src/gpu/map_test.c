@@ -144,36 +144,36 @@ enum { PROVE_ALWAYS_CHOICE = 0 }; /* value of WEFT_PROVE */
 /* Sizes in bytes that are measured, tries of each, and the copies that warm up the GPU. */
 enum { SMALLEST = 512, LARGEST = GPU_MAP_MOST, TRIES = 11, WARM_BYTES = 64 << 10, WARM_TRIES = 40 };
 
-struct trial {
+struct map_trial {
     struct gpu *gpu;
     char *mapped, *host;
     void *device;
     size_t bytes;
 };
 
-static void store_mapped(struct trial *t)
+static void store_mapped(struct map_trial *t)
 {
     wc_store(t->mapped, t->host, t->bytes);
     wc_flush(t->mapped);
 }
 
-static void load_mapped(struct trial *t)
+static void load_mapped(struct map_trial *t)
 {
     wc_load(t->host, t->mapped, t->bytes);
 }
 
-static void store_engine(struct trial *t)
+static void store_engine(struct map_trial *t)
 {
     gpu_copy(t->gpu, 0, t->device, t->host, t->bytes, GPU_DONE);
 }
 
-static void load_engine(struct trial *t)
+static void load_engine(struct map_trial *t)
 {
     gpu_copy(t->gpu, 0, t->host, t->device, t->bytes, GPU_DONE);
 }
 
 /* Returns the shortest time of several tries: disturbances make a try longer, never shorter. */
-static uint64_t shortest_trial_ns(void (*copy)(struct trial *), struct trial *trial)
+static uint64_t shortest_trial_ns(void (*copy)(struct map_trial *), struct map_trial *trial)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
@@ -187,8 +187,8 @@ static uint64_t shortest_trial_ns(void (*copy)(struct trial *), struct trial *tr
 
 /* Returns the largest size before the first size at which the copy engine is faster: the CPU's time
  * grows with the size, the engine's hardly does. */
-static size_t find_crossover(void (*by_cpu)(struct trial *), void (*by_engine)(struct trial *),
-                             struct trial *trial)
+static size_t find_crossover(void (*by_cpu)(struct map_trial *),
+                             void (*by_engine)(struct map_trial *), struct map_trial *trial)
 {
     size_t last = 0;
     trial->bytes = WARM_BYTES;
@@ -208,7 +208,7 @@ static void measure_mapped_copies(struct gpu_map *map, void *plain, void *pinned
                                   CUdeviceptr device, char *mapped)
 {
     struct gpu_map_limits *limits = &map->limits;
-    struct trial trial = {
+    struct map_trial trial = {
         .gpu = map->gpu, .mapped = mapped, .device = (void *)(uintptr_t)device, .host = plain};
     limits->store_plain = find_crossover(store_mapped, store_engine, &trial);
     limits->load_plain = find_crossover(load_mapped, load_engine, &trial);

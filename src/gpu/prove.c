@@ -24,7 +24,7 @@ static const uint64_t PROOF_LIMIT_NS = 4000000000ull;
 enum { PROVE_OFF_CHOICE = 2, PROVE_ALWAYS_CHOICE = 0 }; /* values of WEFT_PROVE */
 
 /* What a PE reports to the others about one pair. */
-struct verdict {
+struct pair_verdict {
     int32_t stage; /* enum prove_stage; 0: not tested; -1: the kernel failed */
     char evidence[180];
 };
@@ -176,12 +176,13 @@ void prove_describe(const struct prove_report *r, const char *peer, char *text, 
 
 /* ----------------------------------------------------------------------------------- verdicts */
 
-static void collect_verdicts(const struct proof_run *run, weft_status ran, struct verdict *mine)
+static void collect_verdicts(const struct proof_run *run, weft_status ran,
+                             struct pair_verdict *mine)
 {
     const struct boot *boot = run->gpu->boot;
     for (int i = 0; i < run->count; i++) {
         int pe = boot->local_pes[run->slots[i]];
-        struct verdict *verdict = &mine[pe];
+        struct pair_verdict *verdict = &mine[pe];
         char peer[24];
         snprintf(peer, sizeof peer, "PE %d", pe);
         verdict->stage = ran ? -1 : (int32_t)run->reports[i].stage;
@@ -192,8 +193,8 @@ static void collect_verdicts(const struct proof_run *run, weft_status ran, struc
     }
 }
 
-static void apply_verdicts(struct proof_run *run, int slot, const struct verdict *here,
-                           const struct verdict *there)
+static void apply_verdicts(struct proof_run *run, int slot, const struct pair_verdict *here,
+                           const struct pair_verdict *there)
 {
     struct gpu *gpu = run->gpu;
     struct gpu_window *window = &gpu->heap.windows[slot];
@@ -219,7 +220,7 @@ static weft_status exchange_verdicts(struct proof_run *run, weft_status ran)
     struct gpu *gpu = run->gpu;
     struct boot *boot = gpu->boot;
     size_t n = (size_t)boot->npes;
-    struct verdict *mine = calloc(n + n * n, sizeof *mine), *all = mine + n;
+    struct pair_verdict *mine = calloc(n + n * n, sizeof *mine), *all = mine + n;
     if (!mine)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d verdicts", boot->npes);
     collect_verdicts(run, ran, mine);
