@@ -121,8 +121,8 @@ static void unmap_chunk(const struct gpu_heap *heap, int slot, struct gpu_chunk 
 
 void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
 {
-    gpu_map_remove_memory(heap->map, slot,
-                          chunk); /* first, so that no CPU mapping outlives the memory */
+    /* first, so that no CPU mapping outlives the memory */
+    gpu_map_remove_memory(heap->map, slot, chunk);
     unmap_chunk(heap, slot, chunk);
 }
 
