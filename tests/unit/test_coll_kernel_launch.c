@@ -390,7 +390,7 @@ static void checking_mode_compares_members_first(void **state)
                          (uint64_t)(OTHER_MEMBER + 1) << 24 | (uint64_t)MEMBERS << 40);
     assert_int_equal(check->call.header[COLL_HEADER_BYTES], 4096);
     assert_int_equal(check->call.header[COLL_HEADER_DETAIL], 0);
-    assert_int_equal(check->call.header[COLL_HEADER_WAY],
+    assert_int_equal(check->call.header[COLL_HEADER_ALGORITHM],
                      (uint64_t)COLL_weft_coll_combine_more << 32 | 4 << 16 | 512);
     assert_int_equal(beneath.launched[1].kernel, COLL_weft_coll_combine_more);
     assert_int_equal(beneath.launched[1].call.flow, COLL_TO);

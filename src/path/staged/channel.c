@@ -96,7 +96,7 @@ static weft_status empty(struct staged_channel *channel, uint64_t number)
         return WEFT_OK;
     }
     struct gpu_word words[GPU_MOST_WORDS];
-    int n = gpu_words_of((uintptr_t)asked->to, answer, asked->bytes, words);
+    int n = gpu_split_words((uintptr_t)asked->to, answer, asked->bytes, words);
     weft_status status = WEFT_OK;
     if (n)
         status = gpu_store_recorded(gpu_of(channel), STAGED_EMPTY_LANE, words, n, &asked->mark);
