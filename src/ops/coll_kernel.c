@@ -50,7 +50,7 @@ enum {
 /* What each member reports to the others; fits one packet of coll_exchange(). */
 struct settings_record {
     int32_t status, most_blocks, forced, features;
-    uint64_t number;
+    uint64_t round;
     uint32_t rates; /* hash of the member's rates */
     int32_t rates_agree;
 };
@@ -71,7 +71,7 @@ static weft_status exchange_records(struct weft_team *team, struct settings_reco
     for (int i = 0; i < team->n && !exchanged; i++) {
         mine->most_blocks =
             all[i].most_blocks < mine->most_blocks ? all[i].most_blocks : mine->most_blocks;
-        mine->number = all[i].number > mine->number ? all[i].number : mine->number;
+        mine->round = all[i].round > mine->round ? all[i].round : mine->round;
         mine->features &= all[i].features;
         mine->rates_agree &= all[i].rates == mine->rates;
         if (all[i].forced != all[0].forced)
@@ -134,13 +134,13 @@ static weft_status prepare_team(struct weft_team *team)
                       "SMs",
                       (long long)config_int(CONFIG_COLL_SMS));
     if (!status)
-        status = gpu_coll_number(job->gpu, team->slot, &mine.number);
+        status = gpu_coll_number(job->gpu, team->slot, &mine.round);
     if (!status)
         status = device_watch_kernels(job);
     mine.status = (int32_t)status;
     status = exchange_records(team, &mine);
     if (!status)
-        status = gpu_coll_begin_at(job->gpu, team->slot, mine.number + 2);
+        status = gpu_coll_begin_at(job->gpu, team->slot, mine.round + 2);
     if (!status && coll && team->n > 1 && (mine.features & FEATURE_PROOFS)) {
         struct coll_call call;
         int blocks = mine.most_blocks ? mine.most_blocks : 1;
