@@ -123,7 +123,7 @@ static weft_status send_blocks(struct weft_team *team, const struct coll_request
     for (int i = 0; i < team->n; i++) {
         uint64_t at = request->recv_at[i], most = request->recv_bytes[i];
         own_records[i] = (struct receive_record){
-            at, at <= request->room && most <= request->room - at ? most : 0};
+            at, at <= request->dst_bytes && most <= request->dst_bytes - at ? most : 0};
     }
     weft_status status =
         coll_exchange_each(team, BOX_OP_ALLTOALLV, own_records, their_records, sizeof *own_records);
@@ -195,7 +195,7 @@ WEFT_EXPORT weft_status weft_alltoallv(weft_team *team, void *dst, size_t room,
                                    .send_at = send_at,
                                    .recv_bytes = recv_bytes,
                                    .recv_at = recv_at,
-                                   .room = room};
+                                   .dst_bytes = room};
     struct symmetric_range to;
     uint64_t phase;
     bool kernel = false;

@@ -294,7 +294,7 @@ static weft_status check_sized_memory(const struct weft_team *team,
     enum segment_id segment;
     size_t offset;
     bool all = request->what == COLL_ALLTOALLV;
-    size_t least = all ? (size_t)request->room : request->bytes ? (size_t)request->bytes : 1;
+    size_t least = all ? (size_t)request->dst_bytes : request->bytes ? (size_t)request->bytes : 1;
     weft_status status = WEFT_OK;
     if (in_gpu_heap(team->job->gpu, request->dst))
         status = access_find_own(request->function, team->job->default_ctx, request->dst,
@@ -419,7 +419,8 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
         .src_at = request->send_at,
         .room_of = request->recv_bytes,
         .dst_at = request->recv_at,
-        .room = request->what == COLL_COLLECT ? bytes_to_end(gpu, request->dst) : request->room,
+        .room =
+            request->what == COLL_COLLECT ? bytes_to_end(gpu, request->dst) : request->dst_bytes,
         .check = team->job->checking,
         .reporting = gpu->reporting,
     };
