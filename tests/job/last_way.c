@@ -16,9 +16,9 @@
 void __real_prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_BYTES]);
 void __wrap_prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_BYTES]);
 weft_status __real_job_drop_failed_paths(struct weft_job *job, weft_kind kind,
-                                     char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
+                                         char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
 weft_status __wrap_job_drop_failed_paths(struct weft_job *job, weft_kind kind,
-                                     char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
+                                         char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
 void *__real_dlopen(const char *name, int flags);
 void *__wrap_dlopen(const char *name, int flags);
 
@@ -42,7 +42,7 @@ void __wrap_prove_send(struct remote to, uint64_t number, char evidence[PROVE_EV
 
 /* Of weft_prove(). */
 weft_status __wrap_job_drop_failed_paths(struct weft_job *job, weft_kind kind,
-                                     char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
+                                         char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
 {
     for (int pe = 0; pe < job->npes; pe++)
         lie(job->pe, pe, job->paths.choices[kind][pe].path, evidence[pe]);

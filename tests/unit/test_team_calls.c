@@ -86,9 +86,9 @@ uint64_t *__wrap_team_free_slots(struct weft_job *job)
 }
 
 weft_status __wrap_team_create(struct weft_job *job, const int *of, int n, int slot,
-                             struct weft_team **team);
+                               struct weft_team **team);
 weft_status __wrap_team_create(struct weft_job *job, const int *of, int n, int slot,
-                             struct weft_team **team)
+                               struct weft_team **team)
 {
     char list[128] = "";
     assert_ptr_equal(job, &ops.job);
