@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `weft run` does when PEs join, leave, fail and close their connection (run_server.c): call
- * by call, without sockets. */
+/* What `weft run` does when PEs join, leave, fail and close their connection (cli/run/server.c):
+ * call by call, without sockets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -260,20 +260,20 @@ static void room_in_sockets(void **state)
     struct run run = opened(3);
     const struct hub_events *events = events_of(&run);
     struct wire *wires = run.hub.wires;
-    events->room(&run, 1);
+    events->unsent_changed(&run, 1);
     expect_log("rewatch 1302 in: socket 1\n");
     assert_false(run.retry_soon);
     struct wire_unsent unsent = {.fd = -1};
     wires[1].unsent = &unsent;
     wires[1].starved = true;
-    events->room(&run, 1);
+    events->unsent_changed(&run, 1);
     expect_log("rewatch 1302 in out: socket 1\n");
     assert_true(run.retry_soon);
-    events->room(&run, 2);
+    events->unsent_changed(&run, 2);
     assert_true(run.retry_soon);
     wires[2].fd = -1;
     *call_log = '\0';
-    events->room(&run, 2);
+    events->unsent_changed(&run, 2);
     expect_log("");
     wires[2].starved = true;
     wires[0].starved = true;

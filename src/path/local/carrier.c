@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Carrying kept operations out by path p2p. See carrier.h. */
+/* Executes deferred operations by path p2p. See carrier.h. */
 #include "path/local/carrier.h"
 
 #include "base/status.h"
@@ -9,117 +9,119 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *carrier_obstacle(const struct path_facts *facts)
+const char *deferred_obstacle(const struct path_facts *facts)
 {
     struct path_facts other = *facts;
-    other.same_pe = false; /* p2p leaves the own PE to path self, but its operations reach it too */
+    /* p2p refuses the own PE, which belongs to path self, but its operations work there too */
+    other.same_pe = false;
     return path_ops_of(PATH_P2P)->obstacle(&other);
 }
 
-void carrier_open(struct carrier *carrier, const struct path_world *world)
+void deferred_open(struct deferred_path *path, const struct path_world *world)
 {
-    *carrier = (struct carrier){.world = world};
+    *path = (struct deferred_path){.world = world};
 }
 
-void carrier_close(struct carrier *carrier)
+void deferred_close(struct deferred_path *path)
 {
-    if (carrier->state)
-        path_ops_of(PATH_P2P)->close(carrier->state);
-    carrier->state = NULL;
+    if (path->state)
+        path_ops_of(PATH_P2P)->close(path->state);
+    path->state = NULL;
 }
 
-/* The job may get its GPU side after this path was opened, so p2p's state is opened when it is
- * first needed. */
-static struct path_state *state_of(struct carrier *carrier)
+/* Returns p2p's state. It is opened at first use, because the job may get its GPU side after this
+ * path was opened. */
+static struct path_state *state_of(struct deferred_path *path)
 {
-    if (!carrier->state && carrier->world->gpu)
-        path_ops_of(PATH_P2P)->open(carrier->world, &carrier->state);
-    return carrier->state;
+    if (!path->state && path->world->gpu)
+        path_ops_of(PATH_P2P)->open(path->world, &path->state);
+    return path->state;
 }
 
-weft_status carrier_quiet(struct carrier *carrier)
+weft_status deferred_quiet(struct deferred_path *path)
 {
-    return carrier->state ? path_ops_of(PATH_P2P)->quiet(carrier->state) : WEFT_OK;
+    return path->state ? path_ops_of(PATH_P2P)->quiet(path->state) : WEFT_OK;
 }
 
-/* Takes a copy of the source where the operation must not look at it later. */
-static weft_status keep_source(struct carried *carried, const void *src, bool nbi)
+/* Stores the source in the operation: a pointer if the operation is nonblocking, else a copy,
+ * because the caller may reuse the source of a blocking put. */
+static weft_status copy_source(struct deferred_op *deferred, const void *src, bool nbi)
 {
-    carried->data = (void *)src;
+    deferred->data = (void *)src;
     if (nbi)
         return WEFT_OK;
-    carried->data = malloc(carried->bytes);
-    if (!carried->data)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory to hold %zu bytes back",
-                         carried->bytes);
-    carried->own_copy = true;
-    memcpy(carried->data, src, carried->bytes);
+    deferred->data = malloc(deferred->bytes);
+    if (!deferred->data)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a copy of %zu bytes",
+                         deferred->bytes);
+    deferred->own_copy = true;
+    memcpy(deferred->data, src, deferred->bytes);
     return WEFT_OK;
 }
 
-/* The carrier is the first member of the state of every path that has one. */
-static struct carrier *carrier_of(struct path_state *state)
+/* struct deferred_path is the first member of the state of every path that uses it. */
+static struct deferred_path *deferred_path_of(struct path_state *state)
 {
-    return (struct carrier *)(void *)state;
+    return (struct deferred_path *)(void *)state;
 }
 
-static weft_status pass_on(struct path_state *state, struct carried carried, bool later)
+static weft_status dispatch_op(struct path_state *state, struct deferred_op deferred, bool later)
 {
-    const struct carrier *carrier = carrier_of(state);
-    return later ? carrier->later(state, carried) : carrier->now(state, carried);
+    const struct deferred_path *path = deferred_path_of(state);
+    return later ? path->later(state, deferred) : path->now(state, deferred);
 }
 
-static weft_status put_source(struct path_state *state, struct carried carried, const void *src,
-                              bool nbi)
+static weft_status put_source(struct path_state *state, struct deferred_op deferred,
+                              const void *src, bool nbi)
 {
-    if (!nbi && p2p_gpu_is_device(state_of(carrier_of(state)), src)) {
-        carried.data = (void *)src;
-        return pass_on(state, carried, false);
+    if (!nbi && p2p_gpu_is_device(state_of(deferred_path_of(state)), src)) {
+        deferred.data = (void *)src;
+        return dispatch_op(state, deferred, false);
     }
-    weft_status status = keep_source(&carried, src, nbi);
-    return status ? status : pass_on(state, carried, true);
+    weft_status status = copy_source(&deferred, src, nbi);
+    return status ? status : dispatch_op(state, deferred, true);
 }
 
-weft_status carrier_put(struct remote to, const void *src, size_t bytes, bool nbi)
+weft_status deferred_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    struct carried put = {.operation = CARRY_PUT, .at = to, .bytes = bytes};
+    struct deferred_op put = {.operation = DEFERRED_PUT, .at = to, .bytes = bytes};
     return put_source(to.peer->state, put, src, nbi);
 }
 
-weft_status carrier_put_signal(struct remote to, const void *src, size_t bytes,
-                               struct remote signal, uint64_t value, weft_signal_op op, bool nbi)
+weft_status deferred_put_signal(struct remote to, const void *src, size_t bytes,
+                                struct remote signal, uint64_t value, weft_signal_op op, bool nbi)
 {
-    struct carried put = {.operation = CARRY_PUT_SIGNAL,
-                          .at = to,
-                          .bytes = bytes,
-                          .signal = signal,
-                          .value = value,
-                          .op = op};
+    struct deferred_op put = {.operation = DEFERRED_PUT_SIGNAL,
+                              .at = to,
+                              .bytes = bytes,
+                              .signal = signal,
+                              .value = value,
+                              .op = op};
     return put_source(to.peer->state, put, src, nbi);
 }
 
-weft_status carrier_get(struct remote from, void *dst, size_t bytes, bool nbi)
+weft_status deferred_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
-    struct carried get = {.operation = CARRY_GET, .at = from, .bytes = bytes, .data = dst};
-    return pass_on(from.peer->state, get, nbi);
+    struct deferred_op get = {.operation = DEFERRED_GET, .at = from, .bytes = bytes, .data = dst};
+    return dispatch_op(from.peer->state, get, nbi);
 }
 
-weft_status carrier_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
-                           uint64_t expected, void *fetched, bool nbi)
+weft_status deferred_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
+                            uint64_t expected, void *fetched, bool nbi)
 {
-    struct carried atomic = {.operation = CARRY_ATOMIC,
-                             .at = at,
-                             .bytes = width,
-                             .amo = amo,
-                             .value = value,
-                             .expected = expected,
-                             .data = fetched};
-    return pass_on(at.peer->state, atomic, amo < WEFT_AMO_FETCH || nbi);
+    struct deferred_op atomic = {.operation = DEFERRED_ATOMIC,
+                                 .at = at,
+                                 .bytes = width,
+                                 .amo = amo,
+                                 .value = value,
+                                 .expected = expected,
+                                 .data = fetched};
+    return dispatch_op(at.peer->state, atomic, amo < WEFT_AMO_FETCH || nbi);
 }
 
-/* The same place, its peer as p2p wants it. */
-static struct remote through(const struct path_ops *ops, struct path_state *state, struct remote at,
-                             struct peer *peer)
+/* Returns the same remote address with p2p as its path. *peer must live as long as the result. */
+static struct remote p2p_remote(const struct path_ops *ops, struct path_state *state,
+                                struct remote at, struct peer *peer)
 {
     *peer = *at.peer;
     peer->ops = ops;
@@ -128,25 +130,25 @@ static struct remote through(const struct path_ops *ops, struct path_state *stat
     return at;
 }
 
-weft_status carried_do(struct carrier *carrier, struct carried *c)
+weft_status deferred_op_run(struct deferred_path *path, struct deferred_op *c)
 {
     const struct path_ops *ops = path_ops_of(PATH_P2P);
-    struct path_state *state = state_of(carrier);
+    struct path_state *state = state_of(path);
     struct peer peer, signal_peer;
-    struct remote at = through(ops, state, c->at, &peer), signal;
+    struct remote at = p2p_remote(ops, state, c->at, &peer), signal;
     weft_status status = WEFT_OK;
     switch (c->operation) {
-    case CARRY_PUT:
+    case DEFERRED_PUT:
         status = ops->put(at, c->data, c->bytes, false);
         break;
-    case CARRY_GET:
+    case DEFERRED_GET:
         status = ops->get(at, c->data, c->bytes, false);
         break;
-    case CARRY_ATOMIC:
+    case DEFERRED_ATOMIC:
         status = ops->atomic(at, c->amo, c->bytes, c->value, c->expected, c->data, false);
         break;
-    case CARRY_PUT_SIGNAL:
-        signal = through(ops, state, c->signal, &signal_peer);
+    case DEFERRED_PUT_SIGNAL:
+        signal = p2p_remote(ops, state, c->signal, &signal_peer);
         status = ops->put_signal(at, c->data, c->bytes, signal, c->value, c->op, false);
         break;
     }
@@ -155,12 +157,12 @@ weft_status carried_do(struct carrier *carrier, struct carried *c)
     return status;
 }
 
-void carried_text(const struct carried *carried, char *text, size_t bytes)
+void deferred_op_text(const struct deferred_op *deferred, char *text, size_t bytes)
 {
-    static const char *const names[] = {[CARRY_PUT] = "put",
-                                        [CARRY_GET] = "get",
-                                        [CARRY_ATOMIC] = "atomic",
-                                        [CARRY_PUT_SIGNAL] = "put with signal"};
-    snprintf(text, bytes, "%s of %zu bytes at PE %d", names[carried->operation], carried->bytes,
-             carried->at.peer->pe);
+    static const char *const names[] = {[DEFERRED_PUT] = "put",
+                                        [DEFERRED_GET] = "get",
+                                        [DEFERRED_ATOMIC] = "atomic",
+                                        [DEFERRED_PUT_SIGNAL] = "put with signal"};
+    snprintf(text, bytes, "%s of %zu bytes at PE %d", names[deferred->operation], deferred->bytes,
+             deferred->at.peer->pe);
 }

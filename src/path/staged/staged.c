@@ -227,7 +227,7 @@ static weft_status complete(struct path_state *state, int slot, enum box_operati
 static weft_status staged_quiet(struct path_state *state)
 {
     weft_status status = WEFT_OK;
-    mapped_settle(&state->mapped);
+    mapped_flush(&state->mapped);
     for (int slot = 0; slot < state->common->locals && !status; slot++)
         status = complete(state, slot, BOX_OP_QUIET);
     return status;
@@ -250,7 +250,7 @@ static weft_status staged_fence(struct path_state *state)
 {
     const struct path_world *world = state->common->world;
     weft_status status = WEFT_OK;
-    mapped_settle(&state->mapped);
+    mapped_flush(&state->mapped);
     for (int slot = 0; slot < state->common->locals && !status; slot++)
         if (reached_otherwise(world, world->boot->local_pes[slot]))
             status = complete(state, slot, BOX_OP_FENCE);

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "path/local/carrier.h"
+#include "path/test/random.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -35,7 +36,7 @@ struct options {
 };
 
 struct entry {
-    struct carried carried;
+    struct deferred_op deferred;
     uint64_t number;
     bool fence; /* no operation: what is behind it waits for what is in front */
     bool *done; /* a caller waits for it; NULL: nobody does */
@@ -43,7 +44,7 @@ struct entry {
 };
 
 struct path_state {
-    struct carrier carrier;
+    struct deferred_path path;
     struct options options;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -58,7 +59,7 @@ struct path_state {
     weft_status failed;
     char sentence[256]; /* of the first failure since the last fence or quiet */
 };
-_Static_assert(offsetof(struct path_state, carrier) == 0, "path/local/carrier.c finds it there");
+_Static_assert(offsetof(struct path_state, path) == 0, "path/local/carrier.c finds it there");
 
 /* ------------------------------------------------------------------------------------- options */
 
@@ -104,28 +105,22 @@ static weft_status parse_options(struct options *options)
 
 /* ---------------------------------------------------------------------------------- the thread */
 
-static uint32_t random_below(struct path_state *state, uint32_t bound)
-{
-    state->random = state->random * 1664525u + 1013904223u;
-    return (state->random >> 8) % bound;
-}
-
 /* A random one of the entries that may go next: those with no fence between them and an earlier
  * entry to the same PE. There is one, since the first entry is no fence. */
 static size_t choose(struct path_state *state)
 {
     size_t fences = 0, open = 0, chosen = 0;
-    memset(state->first, 0xff, (size_t)state->carrier.world->npes * sizeof *state->first);
+    memset(state->first, 0xff, (size_t)state->path.world->npes * sizeof *state->first);
     for (size_t i = 0; i < state->count; i++) {
         const struct entry *entry = &state->entries[i];
         if (entry->fence) {
             fences++;
             continue;
         }
-        size_t *first = &state->first[entry->carried.at.peer->pe];
+        size_t *first = &state->first[entry->deferred.at.peer->pe];
         if (*first == SIZE_MAX)
             *first = fences;
-        if (*first == fences && random_below(state, (uint32_t)++open) == 0)
+        if (*first == fences && random_below(&state->random, (uint32_t)++open) == 0)
             chosen = i;
     }
     return chosen;
@@ -141,17 +136,17 @@ static struct entry take(struct path_state *state)
     return entry;
 }
 
-static void drop(struct carried *carried)
+static void drop(struct deferred_op *deferred)
 {
-    if (carried->own_copy)
-        free(carried->data);
+    if (deferred->own_copy)
+        free(deferred->data);
 }
 
 static weft_status fail_on_demand(struct entry *entry)
 {
     char text[96];
-    carried_text(&entry->carried, text, sizeof text);
-    drop(&entry->carried);
+    deferred_op_text(&entry->deferred, text, sizeof text);
+    drop(&entry->deferred);
     return base_fail(WEFT_ERR_PATH, "path slow: operation %llu, %s, failed (WEFT_SLOW asks for it)",
                      (unsigned long long)entry->number, text);
 }
@@ -159,10 +154,10 @@ static weft_status fail_on_demand(struct entry *entry)
 /* Only copies of a blocking put: a source of the program is not touched. */
 static void lie(const struct path_state *state, struct entry *entry)
 {
-    struct carried *carried = &entry->carried;
-    if (state->options.lie && entry->number >= state->options.lie && carried->own_copy &&
-        carried->bytes >= LIE_BYTES)
-        ((unsigned char *)carried->data)[carried->bytes / 2] ^= 0x10;
+    struct deferred_op *deferred = &entry->deferred;
+    if (state->options.lie && entry->number >= state->options.lie && deferred->own_copy &&
+        deferred->bytes >= LIE_BYTES)
+        ((unsigned char *)deferred->data)[deferred->bytes / 2] ^= 0x10;
 }
 
 static void pause_for(uint64_t ns)
@@ -176,8 +171,9 @@ static void pause_for(uint64_t ns)
 static void carry_one(struct path_state *state)
 {
     struct entry entry = take(state);
-    uint64_t delay =
-        state->options.delay_ns ? random_below(state, (uint32_t)state->options.delay_ns + 1) : 0;
+    uint64_t delay = state->options.delay_ns
+                         ? random_below(&state->random, (uint32_t)state->options.delay_ns + 1)
+                         : 0;
     if (entry.fence)
         return;
     state->busy = true;
@@ -186,13 +182,13 @@ static void carry_one(struct path_state *state)
     lie(state, &entry);
     weft_status status = entry.number == state->options.fail
                              ? fail_on_demand(&entry)
-                             : carried_do(&state->carrier, &entry.carried);
+                             : deferred_op_run(&state->path, &entry.deferred);
     if (!status)
-        status = carrier_quiet(&state->carrier);
+        status = deferred_quiet(&state->path);
     pthread_mutex_lock(&state->lock);
     state->busy = false;
     if (status) {
-        state->broken[entry.carried.at.peer->pe] = true;
+        state->broken[entry.deferred.at.peer->pe] = true;
         if (!state->failed)
             snprintf(state->sentence, sizeof state->sentence, "%s", base_last_error());
         state->failed = state->failed ? state->failed : status;
@@ -223,7 +219,7 @@ static void *carry(void *argument)
 /* Waits for `finished` once, at most until the limit of waits. Under the lock. */
 static weft_status await_finished(struct path_state *state, uint64_t since_ns)
 {
-    uint64_t limit = state->carrier.world->wait_limit_ns;
+    uint64_t limit = state->path.world->wait_limit_ns;
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += 100 * 1000 * 1000;
@@ -256,11 +252,11 @@ static weft_status make_room(struct path_state *state)
 static weft_status give(struct path_state *state, struct entry entry)
 {
     weft_status status = make_room(state);
-    int pe = entry.fence ? 0 : entry.carried.at.peer->pe;
+    int pe = entry.fence ? 0 : entry.deferred.at.peer->pe;
     if (!status && !entry.fence && state->broken[pe])
         status = base_fail(WEFT_ERR_PATH, "path slow: an earlier operation to PE %d failed", pe);
     if (status) {
-        drop(&entry.carried);
+        drop(&entry.deferred);
         return status;
     }
     entry.number = entry.fence ? 0 : ++state->numbers;
@@ -269,24 +265,24 @@ static weft_status give(struct path_state *state, struct entry entry)
     return WEFT_OK;
 }
 
-static weft_status give_later(struct path_state *state, struct carried carried)
+static weft_status give_later(struct path_state *state, struct deferred_op deferred)
 {
     pthread_mutex_lock(&state->lock);
-    weft_status status = give(state, (struct entry){.carried = carried});
+    weft_status status = give(state, (struct entry){.deferred = deferred});
     pthread_mutex_unlock(&state->lock);
     return status;
 }
 
 /* Returns when the operation has been carried out. When the wait limit passes before, it is
  * withdrawn. */
-static weft_status give_and_wait(struct path_state *state, struct carried carried)
+static weft_status give_and_wait(struct path_state *state, struct deferred_op deferred)
 {
     bool done = false;
     weft_status result = WEFT_OK;
     uint64_t since = clock_now_ns();
     pthread_mutex_lock(&state->lock);
     weft_status status =
-        give(state, (struct entry){.carried = carried, .done = &done, .result = &result});
+        give(state, (struct entry){.deferred = deferred, .done = &done, .result = &result});
     while (!done && !status)
         status = await_finished(state, since);
     for (size_t i = 0; status && i < state->count; i++)
@@ -338,7 +334,7 @@ static weft_status slow_quiet(struct path_state *state)
 
 static void free_state(struct path_state *state)
 {
-    carrier_close(&state->carrier);
+    deferred_close(&state->path);
     pthread_cond_destroy(&state->given);
     pthread_cond_destroy(&state->finished);
     pthread_mutex_destroy(&state->lock);
@@ -371,9 +367,9 @@ static weft_status slow_open(const struct path_world *world, struct path_state *
     pthread_cond_init(&state->given, NULL);
     pthread_cond_init(&state->finished, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    carrier_open(&state->carrier, world);
-    state->carrier.later = give_later;
-    state->carrier.now = give_and_wait;
+    deferred_open(&state->path, world);
+    state->path.later = give_later;
+    state->path.now = give_and_wait;
     weft_status status = parse_options(&state->options);
     state->random = (state->options.seed + ++contexts) * 2654435761u;
     int error = status ? 0 : thread_start(&state->thread, carry, state);
@@ -396,19 +392,19 @@ static void slow_close(struct path_state *state)
     pthread_join(state->thread, NULL);
     /* What was never completed by a quiet is lost, as it may be. */
     for (size_t i = 0; i < state->count; i++)
-        drop(&state->entries[i].carried);
+        drop(&state->entries[i].deferred);
     free_state(state);
 }
 
 const struct path_ops path_slow = {
     .name = "slow",
-    .obstacle = carrier_obstacle,
+    .obstacle = deferred_obstacle,
     .open = slow_open,
     .close = slow_close,
-    .put = carrier_put,
-    .get = carrier_get,
-    .atomic = carrier_atomic,
-    .put_signal = carrier_put_signal,
+    .put = deferred_put,
+    .get = deferred_get,
+    .atomic = deferred_atomic,
+    .put_signal = deferred_put_signal,
     .fence = slow_fence,
     .quiet = slow_quiet,
 };

@@ -7,6 +7,7 @@
  * tests; chosen only by WEFT_PATH=weak. Delivery itself goes over path p2p. */
 #include "base/status.h"
 #include "path/local/carrier.h"
+#include "path/test/random.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,27 +15,21 @@
 enum { HELD_MOST = 64 };
 
 struct path_state {
-    struct carrier carrier;
+    struct deferred_path path;
     pthread_mutex_t lock;
     uint32_t random;
     int count;
     weft_status failed; /* of a delivery since the last fence or quiet */
-    struct carried held[HELD_MOST];
+    struct deferred_op held[HELD_MOST];
 };
-_Static_assert(offsetof(struct path_state, carrier) == 0, "path/local/carrier.c finds it there");
-
-static uint32_t random_below(struct path_state *state, uint32_t bound)
-{
-    state->random = state->random * 1664525u + 1013904223u;
-    return (state->random >> 8) % bound;
-}
+_Static_assert(offsetof(struct path_state, path) == 0, "path/local/carrier.c finds it there");
 
 static void deliver_one(struct path_state *state)
 {
-    uint32_t i = random_below(state, (uint32_t)state->count);
-    struct carried held = state->held[i];
+    uint32_t i = random_below(&state->random, (uint32_t)state->count);
+    struct deferred_op held = state->held[i];
     state->held[i] = state->held[--state->count];
-    weft_status status = carried_do(&state->carrier, &held);
+    weft_status status = deferred_op_run(&state->path, &held);
     state->failed = state->failed ? state->failed : status;
 }
 
@@ -44,25 +39,25 @@ static void deliver_all(struct path_state *state)
 {
     while (state->count) {
         deliver_one(state);
-        for (uint32_t pause = random_below(state, 4) ? 0 : 200; pause; pause--)
+        for (uint32_t pause = random_below(&state->random, 4) ? 0 : 200; pause; pause--)
             __asm__ volatile("" ::: "memory");
     }
 }
 
-static weft_status hold(struct path_state *state, struct carried carried)
+static weft_status hold(struct path_state *state, struct deferred_op deferred)
 {
     pthread_mutex_lock(&state->lock);
     if (state->count == HELD_MOST)
         deliver_all(state);
-    state->held[state->count++] = carried;
+    state->held[state->count++] = deferred;
     pthread_mutex_unlock(&state->lock);
     return WEFT_OK;
 }
 
-static weft_status carry_out(struct path_state *state, struct carried carried)
+static weft_status carry_out(struct path_state *state, struct deferred_op deferred)
 {
-    weft_status status = carried_do(&state->carrier, &carried);
-    return status ? status : carrier_quiet(&state->carrier);
+    weft_status status = deferred_op_run(&state->path, &deferred);
+    return status ? status : deferred_quiet(&state->path);
 }
 
 /* A waiting PE lets out one at a time. */
@@ -84,7 +79,7 @@ static weft_status weak_flush(struct path_state *state)
     pthread_mutex_unlock(&state->lock);
     if (status)
         return base_fail(status, "path weak: an operation that it had held back failed");
-    return carrier_quiet(&state->carrier);
+    return deferred_quiet(&state->path);
 }
 
 static weft_status weak_open(const struct path_world *world, struct path_state **result)
@@ -94,9 +89,9 @@ static weft_status weak_open(const struct path_world *world, struct path_state *
     if (!state)
         return base_fail(WEFT_ERR_NO_MEMORY, "path weak: no private memory");
     pthread_mutex_init(&state->lock, NULL);
-    carrier_open(&state->carrier, world);
-    state->carrier.later = hold;
-    state->carrier.now = carry_out;
+    deferred_open(&state->path, world);
+    state->path.later = hold;
+    state->path.now = carry_out;
     state->random = seed++ * 2654435761u;
     *result = state;
     return WEFT_OK;
@@ -108,20 +103,20 @@ static void weak_close(struct path_state *state)
     for (int i = 0; i < state->count; i++)
         if (state->held[i].own_copy)
             free(state->held[i].data);
-    carrier_close(&state->carrier);
+    deferred_close(&state->path);
     pthread_mutex_destroy(&state->lock);
     free(state);
 }
 
 const struct path_ops path_weak = {
     .name = "weak",
-    .obstacle = carrier_obstacle,
+    .obstacle = deferred_obstacle,
     .open = weak_open,
     .close = weak_close,
-    .put = carrier_put,
-    .get = carrier_get,
-    .atomic = carrier_atomic,
-    .put_signal = carrier_put_signal,
+    .put = deferred_put,
+    .get = deferred_get,
+    .atomic = deferred_atomic,
+    .put_signal = deferred_put_signal,
     .fence = weak_flush,
     .quiet = weak_flush,
     .progress = weak_progress,
