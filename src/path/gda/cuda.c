@@ -128,7 +128,7 @@ static weft_status check_host_addresses(const struct gda *gda)
 static weft_status open_cuda(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
-    cuda->count = (uint32_t)gda->world->npes * gda->each;
+    cuda->count = (uint32_t)gda->world->npes * gda->queues_per_pe;
     cuda->seen = calloc(cuda->count, sizeof *cuda->seen);
     cuda->read = aligned_alloc(WEFT_DEV_GDA_LINE, cuda->count * sizeof *cuda->read);
     weft_status status = cuda->seen && cuda->read
@@ -203,8 +203,8 @@ static weft_status write_queues(const struct gda *gda)
         q->ring.doorbell = (uint64_t *)(uintptr_t)cuda->seen[i];
         q->marks = (uint64_t *)(uintptr_t)cuda->marks + (size_t)i * gda->depth / WEFT_DEV_GDA_MARKS;
         q->busy = (uint32_t *)(uintptr_t)cuda->busy + (size_t)i * gda->depth;
-        uint32_t a = gda_adapter_of(gda, i % gda->each);
-        size_t row = (size_t)a * (size_t)gda->world->npes + i / gda->each;
+        uint32_t a = gda_adapter_of(gda, i % gda->queues_per_pe);
+        size_t row = (size_t)a * (size_t)gda->world->npes + i / gda->queues_per_pe;
         q->remote_keys = (const uint32_t *)(uintptr_t)cuda->remote_keys + row * cuda->chunks;
         q->local_keys = (const uint32_t *)(uintptr_t)cuda->local_keys + (size_t)a * cuda->chunks;
     }
@@ -227,8 +227,8 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
     const struct gda_cuda *cuda = gda->cuda;
     struct weft_dev_gda table = {
         .queues = (struct weft_dev_gda_queue *)(uintptr_t)cuda->queues,
-        .each = gda->each,
-        .fraction = weft_dev_gda_fraction(gda->each),
+        .each = gda->queues_per_pe,
+        .fraction = weft_dev_gda_fraction(gda->queues_per_pe),
         .adapters = gda->count,
         .bases = (const uint64_t *)(uintptr_t)cuda->bases,
         .used = (uint64_t *)(uintptr_t)cuda->used,

@@ -100,8 +100,9 @@ struct gda {
     const struct path_world *world;
     struct gda_adapters *adapters;
     uint32_t count; /* NICs */
-    uint32_t each;  /* Device-code queues per peer. The host has `count` more, one per NIC. */
-    uint32_t depth; /* length of a send queue in blocks of 64 bytes */
+    uint32_t
+        queues_per_pe; /* Device-code queues per peer. The host has `count` more, one per NIC. */
+    uint32_t depth;    /* length of a send queue in blocks of 64 bytes */
     /* Host memory of all queues: send rings, completion queues, doorbell records, results. */
     char *area;
     size_t area_bytes, queue_bytes;
@@ -144,33 +145,33 @@ struct gda {
 
 static inline uint32_t gda_queue_count(const struct gda *gda)
 {
-    return (uint32_t)gda->world->npes * (gda->each + gda->count);
+    return (uint32_t)gda->world->npes * (gda->queues_per_pe + gda->count);
 }
 
 /* Returns the index of a queue in gda->queues: for k < each, device-code queue k to PE pe; for k =
  * each + a, the host queue to PE pe through NIC a. */
-static inline uint32_t gda_queue_number(const struct gda *gda, int pe, uint32_t k)
+static inline uint32_t gda_queue_index(const struct gda *gda, int pe, uint32_t k)
 {
-    return k < gda->each
-               ? (uint32_t)pe * gda->each + k
-               : (uint32_t)gda->world->npes * gda->each + (uint32_t)pe * gda->count + k - gda->each;
+    return k < gda->queues_per_pe ? (uint32_t)pe * gda->queues_per_pe + k
+                                  : (uint32_t)gda->world->npes * gda->queues_per_pe +
+                                        (uint32_t)pe * gda->count + k - gda->queues_per_pe;
 }
 
 /* Returns the NIC of queue k. It is the same at both ends. */
 static inline uint32_t gda_adapter_of(const struct gda *gda, uint32_t k)
 {
-    return (k < gda->each ? k : k - gda->each) % gda->count;
+    return (k < gda->queues_per_pe ? k : k - gda->queues_per_pe) % gda->count;
 }
 
 /* Returns the NIC that executes atomics on that word: the NIC of the queue that device code
  * uses. */
 static inline uint32_t gda_adapter_of_word(const struct gda *gda, uint64_t address)
 {
-    return weft_dev_gda_word(address) % gda->each % gda->count;
+    return weft_dev_gda_word(address) % gda->queues_per_pe % gda->count;
 }
 
 /* Returns the index of a PE's first key for a NIC in remote_keys and data_keys. */
-static inline size_t gda_keys_at(const struct gda *gda, uint32_t adapter, int pe)
+static inline size_t gda_key_index(const struct gda *gda, uint32_t adapter, int pe)
 {
     return ((size_t)adapter * (size_t)gda->world->npes + (size_t)pe) * gda->chunks;
 }
@@ -287,13 +288,13 @@ weft_status gda_create_qp(struct gda_qp *qp, uint32_t depth, size_t ring_at, siz
 
 /* The two ends of an RC connection. */
 struct gda_connection {
-    uint32_t number, peer_number; /* QP numbers */
-    uint32_t psn, peer_psn;       /* PSN of the first packet that each end sends, 24 bits */
-    uint32_t sport;               /* UDP source port, for RoCE */
+    uint32_t qpn, peer_qpn; /* QP numbers */
+    uint32_t psn, peer_psn; /* PSN of the first packet that each end sends, 24 bits */
+    uint32_t sport;         /* UDP source port, for RoCE */
 };
 
 /* Moves the QP through INIT and RTR to RTS. */
-weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection *ends,
+weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection *connection,
                            const struct gda_address *peer);
 
 /* ------------------------------------------------- connect.c: creation and connection of queues */

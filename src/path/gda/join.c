@@ -54,7 +54,7 @@ weft_status gda_join(const struct path_world *world, struct gda_adapters *adapte
     gda->world = world;
     gda->adapters = adapters;
     gda->count = adapters ? adapters->count : 1;
-    gda->each = gda_queues_each(gda->count);
+    gda->queues_per_pe = gda_queues_each(gda->count);
     gda->depth = (uint32_t)config_int(CONFIG_GDA_DEPTH);
     gda->chunk_bits = (uint32_t)__builtin_ctzll(config_size(CONFIG_GDA_CHUNK));
     pthread_mutex_init(&gda->lock, NULL);
