@@ -47,7 +47,7 @@ struct training {
     uint64_t *moved;      /* bytes read and written by this PE, then by all PEs */
 };
 
-static bool speaks(const struct training *t)
+static bool is_printing_pe(const struct training *t)
 {
     return t->options->shape.me == 0;
 }
@@ -96,7 +96,7 @@ static bool make_visit(struct training *t, uint32_t visit, uint64_t step)
 
 /* Measures the transfers of a step without computing: the second time, when memory and file have
  * been accessed. */
-static bool move_alone(struct training *t, uint64_t *ns)
+static bool measure_transfers(struct training *t, uint64_t *ns)
 {
     for (int round = 0; round < 2; round++) {
         uint64_t start = now_ns();
@@ -124,7 +124,7 @@ static double mean_loss(struct training *t)
 static void print_loss(struct training *t, uint64_t step)
 {
     double loss = mean_loss(t);
-    if (speaks(t))
+    if (is_printing_pe(t))
         printf("step %" PRIu64 ": loss %.9g\n", step, loss);
 }
 
@@ -143,7 +143,7 @@ static bool train(struct training *t, uint64_t first)
 
 /* ------------------------------------------------------------------------------- a run */
 
-static void introduce(const struct training *t, uint64_t first)
+static void print_setup(const struct training *t, uint64_t first)
 {
     const struct model_shape *s = &t->options->shape;
     size_t layer = MODEL_PARTS * model_part_bytes(s), slot = MODEL_PARTS * model_shard_bytes(s);
@@ -164,7 +164,7 @@ static void introduce(const struct training *t, uint64_t first)
 }
 
 /* Sums the figures of all PEs. Collective. */
-static void add_up(struct training *t, const struct store_figures *from)
+static void sum_figures(struct training *t, const struct store_figures *from)
 {
     struct store_figures to = store_figures(t->store);
     t->moved[0] = to.read_bytes - from->read_bytes;
@@ -179,8 +179,8 @@ static void report(struct training *t, uint64_t took_ns, uint64_t alone_ns,
     const struct options *o = t->options;
     double seconds = 1e-9 * (double)took_ns, steps = (double)o->steps;
     const char *ran = o->shape.pes > 1 ? "kernels and exchanges" : "kernels";
-    add_up(t, from);
-    if (!speaks(t))
+    sum_figures(t, from);
+    if (!is_printing_pe(t))
         return;
     double read = (double)t->moved[2], written = (double)t->moved[3];
     printf("%" PRIu64 " steps in %.3f s: %.0f samples/s; %s ran for %.3f s\n", o->steps, seconds,
@@ -196,7 +196,7 @@ static void report(struct training *t, uint64_t took_ns, uint64_t alone_ns,
            1e-6 * (double)alone_ns, 1e-6 * idle, hidden > 0 ? 100 * hidden : 0.0);
 }
 
-static void meet(const struct training *t)
+static void barrier_of_job(const struct training *t)
 {
     CHECK(t->job, weft_barrier(weft_team_world(t->job)));
 }
@@ -209,18 +209,18 @@ static int run(struct training *t)
     t->store = store_open(t->job, &o->shape, &o->wish, &first);
     if (!t->store)
         return 2;
-    if (speaks(t))
-        introduce(t, first);
-    meet(t);
-    bool good = o->wish.in_memory || move_alone(t, &alone_ns);
+    if (is_printing_pe(t))
+        print_setup(t, first);
+    barrier_of_job(t);
+    bool good = o->wish.in_memory || measure_transfers(t, &alone_ns);
     struct store_figures before = store_figures(t->store);
-    meet(t);
+    barrier_of_job(t);
     start = now_ns();
     good = good && train(t, first);
     if (!good && o->shape.pes > 1)
         weft_abort(t->job, 1); /* otherwise the other PEs would wait for this one */
     if (good) {
-        meet(t);
+        barrier_of_job(t);
         report(t, now_ns() - start, alone_ns, &before);
     }
     good = good && store_finish(t->store, first + o->steps);
@@ -326,7 +326,7 @@ static bool parse_one(int option, const char *text, struct options *o)
     case 'o':
         return o->wish.one_by_one = true;
     case 'n':
-        return o->wish.anew = true;
+        return o->wish.create_new = true;
     }
     return false;
 }

@@ -17,7 +17,7 @@ struct store_wish {
     /* keep all layers whatever `memory` is; access the file only at the begin and the end */
     bool in_memory;
     bool one_by_one; /* read a layer when it is needed, and wait for every transfer at once */
-    bool anew;       /* create a new file even if one exists */
+    bool create_new; /* create a new file even if one exists */
 };
 
 struct store_figures { /* figures of this PE */

@@ -54,14 +54,14 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static bool speaks(const struct training *t)
+static bool is_printing_pe(const struct training *t)
 {
     return weft_my_pe(t->job) == 0;
 }
 
 /* ------------------------------------------------------------------------------- a run */
 
-static void introduce(const struct training *t, uint64_t first)
+static void print_setup(const struct training *t, uint64_t first)
 {
     const struct options *o = t->options;
     const model_shape *s = &o->shape;
@@ -87,7 +87,7 @@ static void print_loss(struct training *t, uint64_t step)
     double loss;
     CHECK(t->job, parallel_finish(t->parallel));
     CHECK(t->job, parallel_loss(t->parallel, &loss));
-    if (speaks(t))
+    if (is_printing_pe(t))
         printf("step %" PRIu64 ": loss %.6f\n", step, loss);
 }
 
@@ -133,7 +133,7 @@ static bool compare(struct training *t, uint64_t last, double seconds)
                     &alone))
         return false;
     double together = tokens(t, (double)o->steps) / seconds;
-    if (speaks(t))
+    if (is_printing_pe(t))
         printf("one PE alone: %.0f tokens/s; %d PE%s: %.2f times that\n",
                tokens(t, (double)last) / alone, weft_n_pes(t->job),
                weft_n_pes(t->job) > 1 ? "s" : "", together * alone / tokens(t, (double)last));
@@ -158,7 +158,7 @@ static uint32_t checksum(struct training *t)
 }
 
 /* Checks that all PEs have the same parameters; PE 0 prints the checksum. Collective. */
-static bool tell_checksum(struct training *t)
+static bool print_checksum(struct training *t)
 {
     bool same = true;
     int pes = weft_n_pes(t->job);
@@ -168,7 +168,7 @@ static bool tell_checksum(struct training *t)
     uint32_t *all = memory, *mine = all + pes;
     *mine = checksum(t);
     CHECK(t->job, weft_fcollect(weft_team_world(t->job), all, mine, sizeof *mine));
-    for (int pe = 1; pe < pes && speaks(t); pe++)
+    for (int pe = 1; pe < pes && is_printing_pe(t); pe++)
         if (all[pe] != all[0]) {
             fprintf(stderr,
                     "train: PE %d has other parameters than PE 0: %08" PRIx32 ", not %08" PRIx32
@@ -176,7 +176,7 @@ static bool tell_checksum(struct training *t)
                     pe, all[pe], all[0]);
             same = false;
         }
-    if (same && speaks(t))
+    if (same && is_printing_pe(t))
         printf("parameters: CRC-32C %08" PRIx32 "%s\n", all[0], pes > 1 ? ", at every PE" : "");
     CHECK(t->job, weft_free(t->job, memory));
     return same;
@@ -202,18 +202,18 @@ static int run(struct training *t)
     const struct state_settings settings = settings_of(t);
     uint64_t first = 0, alone_ns;
     CHECK(t->job, model_init(t->model, parallel_place(t->parallel).values));
-    CHECK(t->job, parallel_adopt(t->parallel));
+    CHECK(t->job, parallel_load_state(t->parallel));
     if (o->resume && !state_resume(t->job, o->resume, &o->shape, &settings, t->parallel, &first))
         return 2;
-    if (speaks(t))
-        introduce(t, first);
+    if (is_printing_pe(t))
+        print_setup(t, first);
     CHECK(t->job, parallel_alone(t->parallel, &alone_ns));
     uint64_t start = now_ns();
     train(t, first);
     double seconds = 1e-9 * (double)(now_ns() - start);
-    if (speaks(t))
+    if (is_printing_pe(t))
         report(t, seconds, alone_ns);
-    bool good = tell_checksum(t);
+    bool good = print_checksum(t);
     if (o->say)
         say(t->job, &o->shape, &t->text, t->model, t->compute, parallel_place(t->parallel).values,
             o->say);
@@ -345,7 +345,7 @@ static bool parse_one(int option, const char *text, struct options *o)
 }
 
 /* Checks that the options fit together. */
-static bool fits(const struct options *o)
+static bool check_options(const struct options *o)
 {
     const model_shape *s = &o->shape;
     char value[16], wanted[80];
@@ -386,7 +386,7 @@ static int parse(int argc, char **argv, struct options *options)
     if (!fits_operands(argc, argv, optind, "a TEXT to learn from, such as LICENSE"))
         return 2;
     options->text = argv[optind];
-    return fits(options) ? -1 : 2;
+    return check_options(options) ? -1 : 2;
 }
 
 int main(int argc, char **argv)

@@ -214,7 +214,7 @@ static weft_status add_up(struct parallel *p, uint32_t bucket)
     return spans_end(&p->exchanges, p->talk);
 }
 
-static weft_status give_share(struct parallel *p, uint32_t bucket)
+static weft_status send_share(struct parallel *p, uint32_t bucket)
 {
     size_t at = bucket * p->each, share = p->each / p->pes;
     TRY(spans_begin(&p->exchanges, p->talk));
@@ -229,7 +229,7 @@ static weft_status update(struct parallel *p, uint32_t bucket)
     float *values = p->wish.shard ? p->own : p->values;
     TRY(model_update(p->model, values + own, p->first + own, p->second + own, p->sums[p->turn] + at,
                      n, p->step, p->wish.rate, p->talk));
-    return p->wish.shard ? give_share(p, bucket) : WEFT_OK;
+    return p->wish.shard ? send_share(p, bucket) : WEFT_OK;
 }
 
 /* The gradients of a bucket are computed: passes the bucket to the talk stream. */
@@ -326,7 +326,7 @@ weft_status parallel_state(struct parallel *p, struct parallel_state *state)
     return WEFT_OK;
 }
 
-static weft_status adopt(struct parallel *p, float *to, const float *from)
+static weft_status copy_own_share(struct parallel *p, float *to, const float *from)
 {
     size_t share = p->each / p->pes;
     for (uint32_t b = 0; b < p->buckets; b++)
@@ -335,13 +335,13 @@ static weft_status adopt(struct parallel *p, float *to, const float *from)
     return WEFT_OK;
 }
 
-weft_status parallel_adopt(struct parallel *p)
+weft_status parallel_load_state(struct parallel *p)
 {
     struct parallel_state from = parallel_place(p);
     if (p->wish.shard) {
-        TRY(adopt(p, p->own, from.values));
-        TRY(adopt(p, p->first, from.first));
-        TRY(adopt(p, p->second, from.second));
+        TRY(copy_own_share(p, p->own, from.values));
+        TRY(copy_own_share(p, p->first, from.first));
+        TRY(copy_own_share(p, p->second, from.second));
     }
     TRY(weft_stream_synchronize(p->compute));
     return weft_barrier(p->team);
@@ -367,7 +367,7 @@ weft_status parallel_alone(struct parallel *p, uint64_t *ns)
             for (uint32_t b = 0; b < p->buckets; b++) {
                 TRY(add_up(p, b));
                 if (p->wish.shard && last_round(p))
-                    TRY(give_share(p, b));
+                    TRY(send_share(p, b));
             }
         TRY(weft_stream_synchronize(p->talk));
         *ns = now_ns() - start;

@@ -52,7 +52,7 @@ struct parallel_state {
 weft_status parallel_state(struct parallel *parallel, struct parallel_state *state);
 /* parallel_place() returns where to put a state; the next function announces that it is there. */
 struct parallel_state parallel_place(struct parallel *parallel);
-weft_status parallel_adopt(struct parallel *parallel);
+weft_status parallel_load_state(struct parallel *parallel);
 
 /* Measures the exchanges of a step with nothing else running, in ns; called before the first
  * step. */

@@ -90,8 +90,8 @@ static bool same_pixels(const struct look_result *seen, const struct picture *p,
 /* Returns NULL, or what is wrong with the frame. The kernel's result is compared with the present
  * contents: they differ if the frame was written while it was read, or was read from another
  * place. */
-static const char *judge(const struct picture *p, const struct frame *frame,
-                         const struct look_result *seen, bool compare)
+static const char *check_frame(const struct picture *p, const struct frame *frame,
+                               const struct look_result *seen, bool compare)
 {
     if (frame->fault)
         return frame->fault;
@@ -145,7 +145,7 @@ static weft_status take_frame(const struct options *options, const struct pictur
     uint64_t end = now_ns(), latency = end - frame->captured_ns;
     note_sequence(tally, frame);
     bool compare = options->check && tally->frames % options->check == 0;
-    const char *fault = judge(picture, frame, seen, compare);
+    const char *fault = check_frame(picture, frame, seen, compare);
     if (fault && tally->bad++ < LOST_SHOWN)
         printf("frame %" PRIu64 " is bad: %s\n", frame->sequence, fault);
     if (options->each)
@@ -259,8 +259,7 @@ static bool parse_size(const char *text, struct source_wish *wish)
     if (sscanf(text, "%5" SCNu32 "x%5" SCNu32 "%c", &wish->width, &wish->height, &rest) == 2 &&
         wish->width >= 16 && wish->height >= 16 && wish->width <= 16384 && wish->height <= 16384)
         return true;
-    return complain("--size %s: expected WIDTHxHEIGHT, each from 16 to 16384, as in 640x360",
-                    text);
+    return complain("--size %s: expected WIDTHxHEIGHT, each from 16 to 16384, as in 640x360", text);
 }
 
 static bool parse_memory(const char *text, struct source_wish *wish)
