@@ -158,8 +158,7 @@ PUBLIC int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
     device_lock(d);
     struct umem *u = d->umems[umem->umem_id];
     if (u->users) {
-        log_error(d, "umem %u cannot be deregistered: %u objects use it", umem->umem_id,
-                  u->users);
+        log_error(d, "umem %u cannot be deregistered: %u objects use it", umem->umem_id, u->users);
         device_unlock(d);
         return EREMOTEIO;
     }

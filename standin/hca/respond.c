@@ -502,8 +502,8 @@ static bool execute_request(struct request *r)
     if (!find_responder(r) || !check_psn(r))
         return true;
     if (!check_sequence(r)) {
-        log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x is not valid here: %s",
-                  r->qp->qpn, r->packet->psn, r->packet->from_qpn,
+        log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x is not valid here: %s", r->qp->qpn,
+                  r->packet->psn, r->packet->from_qpn,
                   r->packet->kind == PACKET_INVALID
                       ? "unknown opcode, or a length that does not match the path MTU"
                       : "another message is incomplete, or the length is wrong");
