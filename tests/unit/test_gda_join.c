@@ -429,14 +429,14 @@ static weft_status join(void)
     adapters->one[ADAPTERS].port.lid = 99; /* one that is not used */
     gda = NULL;
     memory_calls = 0;
-    return gda_join(&world, adapters, &gda);
+    return gda_create(&world, adapters, &gda);
 }
 
 static void leave(void)
 {
     const int used = gda->adapters != NULL;
     closed_cuda = closed_far = freed_simt = freed_gpu = 0;
-    gda_leave(gda);
+    gda_destroy(gda);
     assert_int_equal(live, 0);
     assert_int_equal(live_memory, 0);
     assert_int_equal(closed_cuda, 1);
@@ -866,7 +866,7 @@ static void others_that_fail(void **state)
     }
     setup(state);
     live = live_memory = 0;
-    assert_int_equal(gda_join(&world, NULL, &gda), WEFT_ERR_NO_PATH);
+    assert_int_equal(gda_create(&world, NULL, &gda), WEFT_ERR_NO_PATH);
     leave();
 }
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* dma-bufs cover whole GPU pages of this size. */
-enum { GDA_COPY_STREAM = 3, GPU_PAGE_BYTES = 2 << 20 };
+enum { GPU_PAGE_BYTES = 2 << 20 };
 
 /* Values of WEFT_GDA_QUEUE_MEMORY. */
 enum { MEMORY_AUTO, MEMORY_HOST, MEMORY_GPU };

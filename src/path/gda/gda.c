@@ -33,7 +33,6 @@ enum {
     WQE_BYTES_MOST = 1 << 30,
     /* A transfer is split over several NICs only if each gets this many bytes. */
     SPLIT_BYTES_LEAST = 64 << 10,
-    GDA_COPY_STREAM = 3 /* Internal stream of the GPU for copies; any would do. */
 };
 
 /* State of one context: what it has posted to the host queues. A queue executes writes in order, so
@@ -687,12 +686,12 @@ static weft_status open_state(const struct path_world *world, struct path_state 
     return WEFT_OK;
 }
 
-static const char *obstacle(const struct path_facts *facts)
+static const char *find_obstacle(const struct path_facts *facts)
 {
     return facts->same_pe && !(facts->own_too >> PATH_GDA & 1) ? "the same PE" : NULL;
 }
 
-static unsigned carrier(const struct path_common *common, bool cuda)
+static unsigned device_carrier(const struct path_common *common, bool cuda)
 {
     const struct gda *gda = (const struct gda *)(const void *)common;
     bool can = !cuda || (gda && gda->cuda);
@@ -710,34 +709,34 @@ static weft_status find_adapters(const struct path_world *world, struct path_fou
     return status;
 }
 
-static weft_status join(const struct path_world *world, struct path_common **common)
+static weft_status create_common(const struct path_world *world, struct path_common **common)
 {
     struct path_found *found = world->found[PATH_GDA];
     struct gda_adapters *adapters = found->keeps;
     struct gda *gda = NULL;
     found->keeps = NULL;
-    weft_status status = gda_join(world, adapters, &gda);
+    weft_status status = gda_create(world, adapters, &gda);
     *common = (struct path_common *)(void *)gda;
     return status;
 }
 
-static void leave(struct path_common *common)
+static void destroy_common(struct path_common *common)
 {
-    gda_leave((struct gda *)(void *)common);
+    gda_destroy((struct gda *)(void *)common);
 }
 
 const struct path_ops path_gda = {
     .name = "gda",
     .why = "an adapter that device code can give requests to",
-    .obstacle = obstacle,
+    .obstacle = find_obstacle,
     .look = find_adapters,
-    .join = join,
-    .leave = leave,
+    .join = create_common,
+    .leave = destroy_common,
     .refine = gda_refine,
     .gpu_memory = gda_gpu_memory,
     .open = open_state,
     .close = close_state,
-    .carrier = carrier,
+    .carrier = device_carrier,
     .device = gda_write_device_table,
     .name_queue = gda_name_queue,
     .settle_device = gda_drain_device,

@@ -32,6 +32,7 @@ enum {
     GDA_NAME_BYTES = 32,
     GDA_BOUNCES = 16,            /* bounce buffers for local memory that is not registered */
     GDA_BOUNCE_BYTES = 64 << 10, /* bytes of each bounce buffer */
+    GDA_COPY_STREAM = 3,         /* internal stream of the GPU for copies; any would do */
 };
 
 /* ------------------------------------------------------------------------- open.c, look.c: NICs */
@@ -112,17 +113,17 @@ struct gda {
     struct gda_qp *qps; /* [npes * (each + count)] in the order of `queues`. */
     /* [npes * each] device-code queues, then [npes * count] host queues. */
     struct weft_dev_gda_queue *queues;
-    uint64_t *marks;
-    uint32_t *busy;
-    uint64_t *used; /* One bit per device-code queue: it has been used. */
+    uint64_t *marks; /* [queues][depth / 64] one bit per block: stored and not yet published */
+    uint32_t *busy;  /* [queues][depth] 1: the result slot of the block is in use */
+    uint64_t *used;  /* One bit per device-code queue: it has been used. */
 
     /* log2 of the bytes of a chunk, and the number of chunks of all segments. A chunk is one memory
      * region. */
     uint32_t chunk_bits, chunks;
-    uint32_t first[SEG_COUNT];
-    struct ibv_mr **regions; /* [count][chunks], then as many again with relaxed ordering */
-    uint32_t *local_keys;    /* [count][chunks] */
-    uint32_t *remote_keys;   /* [count][npes][chunks] for strictly ordered access */
+    uint32_t first[SEG_COUNT]; /* first chunk of each segment */
+    struct ibv_mr **regions;   /* [count][chunks], then as many again with relaxed ordering */
+    uint32_t *local_keys;      /* [count][chunks] */
+    uint32_t *remote_keys;     /* [count][npes][chunks] for strictly ordered access */
     /* [count][npes][chunks] with relaxed ordering; equals remote_keys if there are none. */
     uint32_t *data_keys;
     /* The segments have relaxed-ordering keys. For the GPU heap see struct gda_gpu. */
@@ -179,9 +180,9 @@ static inline size_t gda_key_index(const struct gda *gda, uint32_t adapter, int 
 /* ----------------------------------------------- join.c: creation and destruction of struct gda */
 
 /* Creates struct gda of this PE; collective. It takes ownership of `adapters`. */
-weft_status gda_join(const struct path_world *world, struct gda_adapters *adapters,
-                     struct gda **result);
-void gda_leave(struct gda *gda);
+weft_status gda_create(const struct path_world *world, struct gda_adapters *adapters,
+                       struct gda **result);
+void gda_destroy(struct gda *gda);
 
 /* -------------------------------------------------------- device.c, cuda.c: tables for device code
  *

@@ -42,8 +42,8 @@ static weft_status create_job_state(struct gda *gda)
     return status ? status : gda_create_queues(gda);
 }
 
-weft_status gda_join(const struct path_world *world, struct gda_adapters *adapters,
-                     struct gda **result)
+weft_status gda_create(const struct path_world *world, struct gda_adapters *adapters,
+                       struct gda **result)
 {
     struct gda *gda = calloc(1, sizeof *gda);
     if (!gda) {
@@ -62,7 +62,7 @@ weft_status gda_join(const struct path_world *world, struct gda_adapters *adapte
     return status ? status : gda_connect(gda);
 }
 
-void gda_leave(struct gda *gda)
+void gda_destroy(struct gda *gda)
 {
     gda_close_cuda(gda);
     if (gda->adapters)
