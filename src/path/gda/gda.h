@@ -101,17 +101,17 @@ struct gda {
     const struct path_world *world;
     struct gda_adapters *adapters;
     uint32_t count; /* NICs */
-    uint32_t
-        queues_per_pe; /* Device-code queues per peer. The host has `count` more, one per NIC. */
-    uint32_t depth;    /* length of a send queue in blocks of 64 bytes */
+    /* Device-code queues per peer. The host has `count` more, one per NIC. */
+    uint32_t queues_per_pe;
+    uint32_t depth; /* length of a send queue in blocks of 64 bytes */
     /* Host memory of all queues: send rings, completion queues, doorbell records, results. */
     char *area;
     size_t area_bytes, queue_bytes;
     struct mlx5dv_devx_umem *area_umems[GDA_ADAPTERS_MOST]; /* the area as umem of each NIC */
     /* The area as memory region of each NIC, for results of reads and atomics. */
     struct ibv_mr *area_regions[GDA_ADAPTERS_MOST];
-    struct gda_qp *qps; /* [npes * (each + count)] in the order of `queues`. */
-    /* [npes * each] device-code queues, then [npes * count] host queues. */
+    struct gda_qp *qps; /* [npes * (queues_per_pe + count)] in the order of `queues` */
+    /* [npes * queues_per_pe] device-code queues, then [npes * count] host queues. */
     struct weft_dev_gda_queue *queues;
     uint64_t *marks; /* [queues][depth / 64] one bit per block: stored and not yet published */
     uint32_t *busy;  /* [queues][depth] 1: the result slot of the block is in use */
@@ -149,8 +149,8 @@ static inline uint32_t gda_queue_count(const struct gda *gda)
     return (uint32_t)gda->world->npes * (gda->queues_per_pe + gda->count);
 }
 
-/* Returns the index of a queue in gda->queues: for k < each, device-code queue k to PE pe; for k =
- * each + a, the host queue to PE pe through NIC a. */
+/* Returns the index of a queue in gda->queues: for k < queues_per_pe, device-code queue k to PE pe;
+ * for k = queues_per_pe + a, the host queue to PE pe through NIC a. */
 static inline uint32_t gda_queue_index(const struct gda *gda, int pe, uint32_t k)
 {
     return k < gda->queues_per_pe ? (uint32_t)pe * gda->queues_per_pe + k
@@ -264,8 +264,8 @@ struct gda_gpu_queues {
     struct ibv_mr *regions[GDA_ADAPTERS_MOST];
     uint64_t area; /* address of the queues' memory on the GPU */
     size_t bytes;
-    struct gda_qp *qps;                /* [npes * each] */
-    struct weft_dev_gda_queue *queues; /* [npes * each] with GPU addresses. */
+    struct gda_qp *qps;                /* [npes * queues_per_pe] */
+    struct weft_dev_gda_queue *queues; /* [npes * queues_per_pe] with GPU addresses */
 };
 
 /* Creates the queues in GPU memory; collective. If one PE cannot have them, gda->gpu_queues stays
