@@ -218,7 +218,7 @@ static int usage(FILE *to)
           "  --check        only check the contents of FILE\n"
           "  --die N        PE 0 kills itself in the second checkpoint: 1 when the new file is "
           "open,\n"
-          "                 2 in the midst of writing, 3 written, 4 with its header, 5 safe, 6 "
+          "                 2 in the middle of writing, 3 written, 4 with its header, 5 safe, 6 "
           "renamed\n",
           to);
     return to == stdout ? 0 : 2;

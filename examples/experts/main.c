@@ -121,7 +121,7 @@ static void report_experts(struct run *r)
     free(tokens);
     double none = over_all(r, WEFT_SUM, idle), busiest = over_all(r, WEFT_MAX, most);
     if (is_printing_pe(r))
-        printf("%.0f experts have no token, the busiest one has %.0f\n", none, busiest);
+        printf("%.0f experts have no token, the busiest expert has %.0f\n", none, busiest);
 }
 
 /* Prints the slowest PE's median, and the bytes of the busiest PE. */
@@ -137,7 +137,7 @@ static void report(struct run *r)
     double far = over_all(r, WEFT_SUM, t.far_rows) / all;
     double out = over_all(r, WEFT_MAX, t.bytes_out), back = over_all(r, WEFT_MAX, t.bytes_back);
     if (is_printing_pe(r))
-        printf("a token goes to %.2f PEs, %.2f of them others; %.3f MB leave the busiest one, and "
+        printf("a token goes to %.2f PEs, %.2f of them others; %.3f MB leave the busiest PE, and "
                "%.3f MB of results\n",
                rows, far, 1e-6 * out, 1e-6 * back);
     for (int i = 0; i < PHASES; i++) {
@@ -288,10 +288,8 @@ static int usage(FILE *to)
           "  --hidden N     bf16 numbers of a token, a multiple of 8 (default 256)\n"
           "  --experts N    of all PEs (default 32)\n"
           "  --top N        experts that a token goes to (default 4)\n"
-          "  --capacity N   tokens that a PE takes from each other at once (default: all of them)\n"
-          "  --parts N      1 to 4: results come back in so many, one while another is added up "
-          "(default: as\n"
-          "                 many as suit the size)\n"
+          "  --capacity N   tokens that a PE accepts from each other PE (default: all)\n"
+          "  --parts N      parts in which results return, 1 to 4 (default: depends on the size)\n"
           "  --routing HOW  uniform, skewed or one: all tokens to the same experts (default "
           "uniform)\n"
           "  --steps N      forward and backward passes (default 5)\n"

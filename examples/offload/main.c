@@ -158,7 +158,7 @@ static void print_setup(const struct training *t, uint64_t first)
     printf("in memory%s: %u of the layers, %.1f MB, and %.1f MB of activations%s; file: %s\n",
            s->pes > 1 ? " of each" : "", store_slots(t->store),
            1e-6 * (double)slot * store_slots(t->store), 1e-6 * (double)model_work_bytes(s),
-           s->pes > 1 ? " and of a layer that is put together" : "", store_file(t->store));
+           s->pes > 1 ? " and of a gathered layer" : "", store_file(t->store));
     if (first)
         printf("resumes after step %" PRIu64 "\n", first);
 }
@@ -241,8 +241,8 @@ static bool share_memory(struct options *o)
                 " bytes and %" PRIu64 " of activations%s need %" PRIu64 " (--memory %" PRIu64
                 "K), or less by a smaller --width or --batch\n",
                 o->memory, layer, work,
-                o->shape.pes > 1 ? " and of a layer that is put together, at each PE," : "",
-                work + 2 * layer, (work + 2 * layer + 1023) / 1024);
+                o->shape.pes > 1 ? " and of a gathered layer, at each PE," : "", work + 2 * layer,
+                (work + 2 * layer + 1023) / 1024);
     return false;
 }
 
@@ -274,18 +274,17 @@ static size_t heap_bytes(const struct options *o)
 
 static int usage(FILE *to)
 {
-    fputs(
-        "usage: offload [option ...] FILE\n"
-        "  --memory SIZE   what layers and activations may take at each PE, as in 4M (default 4M)\n"
-        "  --in-memory     keep all layers in memory; FILE is read first and written last\n"
-        "  --steps N       train for N steps (default 20), from where FILE stands\n"
-        "  --layers N      (default 12)\n"
-        "  --width N       of a layer (default 256)\n"
-        "  --batch N       samples a step, of all PEs (default 32)\n"
-        "  --seed N        of parameters and samples (default 1)\n"
-        "  --one-by-one    wait for every transfer at once, to see what that costs\n"
-        "  --new           make FILE anew\n",
-        to);
+    fputs("usage: offload [option ...] FILE\n"
+          "  --memory SIZE   memory for layers and activations at each PE, as in 4M (default 4M)\n"
+          "  --in-memory     keep all layers in memory; FILE is read first and written last\n"
+          "  --steps N       train for N steps (default 20), starting from FILE\n"
+          "  --layers N      (default 12)\n"
+          "  --width N       of a layer (default 256)\n"
+          "  --batch N       samples a step, of all PEs (default 32)\n"
+          "  --seed N        of parameters and samples (default 1)\n"
+          "  --one-by-one    wait for each transfer immediately, for comparison\n"
+          "  --new           replace FILE by a new model\n",
+          to);
     return to == stdout ? 0 : 2;
 }
 

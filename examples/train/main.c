@@ -270,14 +270,15 @@ static int usage(FILE *to)
         "  --heads N      (default 4)\n"
         "  --rate X       learning rate, after a warm-up of 10 steps (default 0.003)\n"
         "  --seed N       of parameters and samples (default 1)\n"
-        "  --bucket SIZE  gradients that are added up at once, as in 256K (default 64K)\n"
-        "  --shard        every PE has the optimizer's state of its share of the parameters alone\n"
+        "  --bucket SIZE  bytes of gradients that are added up together, as in 256K (default 64K)\n"
+        "  --shard        each PE keeps the optimizer's state only for its share of the "
+        "parameters\n"
         "  --save FILE    write parameters and the optimizer's state there after the last step\n"
         "  --resume FILE  resume from there, with any number of PEs\n"
         "  --check        PE 0 repeats everything alone and compares bit for bit\n"
         "  --say N        print N characters that the model predicts after the text's first "
         "ones\n"
-        "  --blocks N     of a kernel (default: as many as suit the target)\n",
+        "  --blocks N     blocks of a kernel (default: depends on the target)\n",
         to);
     return to == stdout ? 0 : 2;
 }

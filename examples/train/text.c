@@ -32,7 +32,7 @@ static uint8_t *read_file(const char *path, uint64_t least, uint64_t *length)
     else if (*length < least)
         fprintf(
             stderr,
-            "train: %s has %llu characters; at least %llu are needed, two more than --context\n",
+            "train: %s has %llu characters; at least %llu are needed, 2 more than --context\n",
             path, (unsigned long long)*length, (unsigned long long)least);
     if (file)
         fclose(file);

@@ -40,7 +40,7 @@ right --routing skewed --experts 64
 says '^[1-9][0-9]* experts have no token'
 pes=3
 right --routing one # the three experts of all tokens are at one PE, and each token goes there once
-says '^7 experts have no token, the busiest one has 111$'
+says '^7 experts have no token, the busiest expert has 111$'
 says '^a token goes to 1\.00 PEs, 0\.67 of them others; '
 right --routing one --capacity 37
 run 1 --routing one --capacity 36

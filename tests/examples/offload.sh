@@ -102,7 +102,7 @@ says '^resumes after step 8$'
 sed -n 's/^step 9: loss //p' out | paste - <(tail -n 1 alone) | awk '{ d = $1 - $2; exit d > 1e-4 * $2 || -d > 1e-4 * $2 }' ||
     { echo "with other numbers of PEs it learns something else" && tail -n 1 out alone && bad=1; }
 pes=2
-refused '--memory 65536 is too small: two layers of .* and of a layer that is put together, at each PE, need [0-9]+ ' --memory 64K model
+refused '--memory 65536 is too small: two layers of .* and of a gathered layer, at each PE, need [0-9]+ ' --memory 64K model
 [ "$(grep -c '^offload:' out)" = 1 ] || { echo "not said once" && cat out && bad=1; }
 pes=7
 refused '--batch 60 is no multiple of the 7 PEs' model

@@ -95,7 +95,7 @@ refused '.*state holds array 2x24 context 12 .*, the program has 1x24 context 12
 refused '--resume nothing: there is no such file' --resume nothing "$text"
 refused 'nothing: No such file or directory' nothing
 printf 'only thirteen' >short
-refused 'short has 13 characters; at least 14 are needed, two more than --context' short
+refused 'short has 13 characters; at least 14 are needed, 2 more than --context' short
 refused '--heads 5: expected a number that divides --width 24' --heads 5 "$text"
 refused '--bucket 4Q: expected a size as 4096, 64K, 4M or 1G' --bucket 4Q "$text"
 refused '--rate nan: expected a number above 0, at most 1' --rate nan "$text"
