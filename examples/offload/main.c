@@ -32,7 +32,7 @@
 
 struct options {
     struct model_shape shape; /* batch of all PEs until make_parts(), then of this PE */
-    struct store_wish wish;
+    struct store_settings settings;
     uint64_t memory, steps;
 };
 
@@ -206,13 +206,13 @@ static int run(struct training *t)
 {
     uint64_t first, start, alone_ns = 1;
     const struct options *o = t->options;
-    t->store = store_open(t->job, &o->shape, &o->wish, &first);
+    t->store = store_open(t->job, &o->shape, &o->settings, &first);
     if (!t->store)
         return 2;
     if (is_printing_pe(t))
         print_setup(t, first);
     barrier_of_job(t);
-    bool good = o->wish.in_memory || measure_transfers(t, &alone_ns);
+    bool good = o->settings.in_memory || measure_transfers(t, &alone_ns);
     struct store_figures before = store_figures(t->store);
     barrier_of_job(t);
     start = now_ns();
@@ -231,8 +231,8 @@ static int run(struct training *t)
 static bool share_memory(struct options *o)
 {
     uint64_t layer = MODEL_PARTS * model_shard_bytes(&o->shape), work = model_work_bytes(&o->shape);
-    if (o->wish.in_memory || o->memory >= work + 2 * layer) {
-        o->wish.memory = o->memory > work ? o->memory - work : 0;
+    if (o->settings.in_memory || o->memory >= work + 2 * layer) {
+        o->settings.memory = o->memory > work ? o->memory - work : 0;
         return true;
     }
     if (o->shape.me == 0)
@@ -266,7 +266,7 @@ static bool make_parts(struct options *o, uint32_t pes, uint32_t me)
 static size_t heap_bytes(const struct options *o)
 {
     uint64_t part = model_part_bytes(&o->shape), layers = MODEL_PARTS * part * o->shape.layers;
-    uint64_t most = o->wish.in_memory || o->memory > layers ? layers : o->memory;
+    uint64_t most = o->settings.in_memory || o->memory > layers ? layers : o->memory;
     return most + model_work_bytes(&o->shape) + 2 * part + o->shape.layers * (4 * 8192) + (6 << 20);
 }
 
@@ -321,11 +321,11 @@ static bool parse_one(int option, const char *text, struct options *o)
     case 'S':
         return parse_number("seed", text, UINT32_MAX, &s->seed);
     case 'i':
-        return o->wish.in_memory = true;
+        return o->settings.in_memory = true;
     case 'o':
-        return o->wish.one_by_one = true;
+        return o->settings.one_by_one = true;
     case 'n':
-        return o->wish.create_new = true;
+        return o->settings.create_new = true;
     }
     return false;
 }
@@ -355,7 +355,7 @@ static int parse(int argc, char **argv, struct options *options)
     }
     if (!fits_operands(argc, argv, optind, "a FILE that holds the model"))
         return 2;
-    options->wish.path = argv[optind];
+    options->settings.path = argv[optind];
     return -1;
 }
 

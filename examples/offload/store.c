@@ -41,7 +41,7 @@ struct slot {
 struct store {
     weft_job *job;
     struct model_shape shape;
-    struct store_wish wish;
+    struct store_settings settings;
     struct slot *slots;
     uint32_t count; /* slots */
     weft_file *files[MOST_FILES];
@@ -215,7 +215,7 @@ static bool read_parts(struct store *store, struct slot *slot, uint32_t parts)
     slot->moving = true;
     store->figures.read_bytes += bytes_of(list, n);
     bool begun = !n || check_call(weft_file_read_vector_nbi(slot->file, list, n));
-    return begun && (!store->wish.one_by_one || await_transfers(store, slot));
+    return begun && (!store->settings.one_by_one || await_transfers(store, slot));
 }
 
 static bool write_layer(struct store *store, struct slot *slot)
@@ -225,7 +225,7 @@ static bool write_layer(struct store *store, struct slot *slot)
     slot->moving = true;
     store->figures.written_bytes += bytes_of(list, n);
     bool begun = !n || check_call(weft_file_write_vector_nbi(slot->file, list, n));
-    return begun && (!store->wish.one_by_one || await_transfers(store, slot));
+    return begun && (!store->settings.one_by_one || await_transfers(store, slot));
 }
 
 /* Makes sure that the layer of a visit is in memory or being read, while `now` is computed. *waits:
@@ -270,7 +270,7 @@ float *store_take(struct store *store, uint32_t visit)
 
 bool store_prefetch(struct store *store, uint32_t visit)
 {
-    bool waits = false, overlaps = !store->wish.in_memory && !store->wish.one_by_one;
+    bool waits = false, overlaps = !store->settings.in_memory && !store->settings.one_by_one;
     /* One slot is reserved for the layer that is being written. */
     uint32_t most = store->count > 3 ? store->count - 2 : 1;
     for (uint32_t ahead = 1; ahead <= most && !waits && overlaps; ahead++)
@@ -282,7 +282,7 @@ bool store_prefetch(struct store *store, uint32_t visit)
 bool store_give(struct store *store, uint32_t visit)
 {
     struct slot *slot = find_slot(store, store_layer(store, visit));
-    return visit < store->shape.layers || store->wish.in_memory || write_layer(store, slot);
+    return visit < store->shape.layers || store->settings.in_memory || write_layer(store, slot);
 }
 
 /* ------------------------------------------------------------------------------- the file */
@@ -320,7 +320,7 @@ static bool refuse_file(const char *format, const char *path)
 static bool read_header(struct store *store, uint64_t *step)
 {
     struct header found = {0}, wanted;
-    const char *path = store->wish.path;
+    const char *path = store->settings.path;
     uint64_t bytes = 0;
     if (!check_call(weft_file_size(store->files[0], &bytes)))
         return false;
@@ -371,25 +371,25 @@ static bool open_files(struct store *store)
     unsigned flags = WEFT_FILE_READ | WEFT_FILE_WRITE;
     store->file_count = store->count < MOST_FILES ? store->count : MOST_FILES;
     for (uint32_t i = 0; i < store->file_count; i++) {
-        bool makes = !i && store->wish.create_new && is_first(store);
+        bool makes = !i && store->settings.create_new && is_first(store);
         unsigned first = makes ? WEFT_FILE_CREATE | WEFT_FILE_TRUNCATE : 0;
-        if (!check_call(weft_file_open(store->job, store->wish.path, flags | first, NULL,
+        if (!check_call(weft_file_open(store->job, store->settings.path, flags | first, NULL,
                                        &store->files[i])))
             return false;
     }
     weft_file_info info = {.size = sizeof info};
     if (!check_call(weft_file_query(store->files[0], &info)))
         return false;
-    snprintf(store->words, sizeof store->words, "%s (%s on %s, %s%s%s)", store->wish.path,
+    snprintf(store->words, sizeof store->words, "%s (%s on %s, %s%s%s)", store->settings.path,
              info.backend, info.file_system, info.store, info.reason[0] ? "; " : "", info.reason);
     return true;
 }
 
 static bool make_slots(struct store *store)
 {
-    uint64_t fit = store->wish.memory / slot_bytes(store);
+    uint64_t fit = store->settings.memory / slot_bytes(store);
     uint32_t layers = store->shape.layers;
-    store->count = store->wish.in_memory || fit > layers ? layers : (uint32_t)fit;
+    store->count = store->settings.in_memory || fit > layers ? layers : (uint32_t)fit;
     store->slots = calloc(store->count, sizeof *store->slots);
     if (!store->slots)
         return check_call(WEFT_ERR_NO_MEMORY);
@@ -431,7 +431,7 @@ static bool open_all(struct store *store)
         return false;
     for (uint32_t i = 0; i < store->count; i++)
         store->slots[i].file = store->files[i % store->file_count];
-    return all_succeeded(store, !first || !store->wish.create_new ||
+    return all_succeeded(store, !first || !store->settings.create_new ||
                                     check_call(weft_file_resize(store->files[0], bytes)));
 }
 
@@ -439,28 +439,29 @@ static bool set_up_store(struct store *store, uint64_t *step)
 {
     bool first = is_first(store);
     *step = 0;
-    uint64_t create_new = store->wish.create_new || access(store->wish.path, F_OK) != 0;
+    uint64_t create_new = store->settings.create_new || access(store->settings.path, F_OK) != 0;
     if (!make_slots(store) || !broadcast_number(store, &create_new))
         return false;
-    store->wish.create_new = create_new;
+    store->settings.create_new = create_new;
     if (!open_all(store) ||
         !all_succeeded(store,
                        create_new ? make_layers(store) : !first || read_header(store, step)) ||
         !broadcast_number(store, step))
         return false;
-    return all_succeeded(store, store->wish.in_memory ? load_all(store)
-                                                      : !first || write_header(store, *step, true));
+    return all_succeeded(store, store->settings.in_memory
+                                    ? load_all(store)
+                                    : !first || write_header(store, *step, true));
 }
 
 struct store *store_open(weft_job *job, const struct model_shape *shape,
-                         const struct store_wish *wish, uint64_t *step)
+                         const struct store_settings *settings, uint64_t *step)
 {
     struct store *store = calloc(1, sizeof *store);
     if (!store)
         return NULL;
     store->job = job;
     store->shape = *shape;
-    store->wish = *wish;
+    store->settings = *settings;
     if (set_up_store(store, step))
         return store;
     store_close(store);
@@ -470,7 +471,7 @@ struct store *store_open(weft_job *job, const struct model_shape *shape,
 static bool write_all(struct store *store)
 {
     bool good = true;
-    for (uint32_t i = 0; i < store->count && store->wish.in_memory; i++)
+    for (uint32_t i = 0; i < store->count && store->settings.in_memory; i++)
         good = write_layer(store, &store->slots[i]) && good;
     for (uint32_t i = 0; i < store->count; i++)
         good = await_transfers(store, &store->slots[i]) && good;
@@ -482,7 +483,7 @@ static bool write_all(struct store *store)
 /* Writes the layers first, then the mark that they are complete. */
 bool store_finish(struct store *store, uint64_t step)
 {
-    bool marks = is_first(store) && store->wish.in_memory;
+    bool marks = is_first(store) && store->settings.in_memory;
     return all_succeeded(store, !marks || write_header(store, step, true)) &&
            all_succeeded(store, write_all(store)) &&
            all_succeeded(store, !is_first(store) || write_header(store, step, false));

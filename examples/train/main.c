@@ -30,7 +30,7 @@
 
 struct options {
     model_shape shape;
-    struct parallel_wish wish;
+    struct parallel_settings settings;
     uint64_t steps;
     uint64_t blocks;
     bool check;
@@ -73,7 +73,7 @@ static void print_setup(const struct training *t, uint64_t first)
            s->layers, s->width, s->heads, s->context, model_floats(s), s->micro, s->batch);
     printf("kernels on %s; %d PE%s%s; gradients in %u bucket%s\n",
            weft_target_name(weft_target_get()), pes, pes > 1 ? "s" : "",
-           o->wish.shard ? ", each with its share of the optimizer's state" : "",
+           o->settings.shard ? ", each with its share of the optimizer's state" : "",
            parallel_buckets(t->parallel), parallel_buckets(t->parallel) > 1 ? "s" : "");
     if (s->micro % (uint32_t)pes)
         printf("%u micro-batches for %d PEs: %u of them idle in the last round of a step\n",
@@ -129,7 +129,7 @@ static bool compare(struct training *t, uint64_t last, double seconds)
 {
     const struct options *o = t->options;
     double alone = 1;
-    if (!alone_same(t->job, &o->shape, o->wish.rate, t->model, t->compute, t->parallel, last,
+    if (!alone_same(t->job, &o->shape, o->settings.rate, t->model, t->compute, t->parallel, last,
                     &alone))
         return false;
     double together = tokens(t, (double)o->steps) / seconds;
@@ -186,7 +186,7 @@ static struct state_settings settings_of(const struct training *t)
 {
     const struct options *o = t->options;
     uint32_t rate;
-    memcpy(&rate, &o->wish.rate, sizeof rate);
+    memcpy(&rate, &o->settings.rate, sizeof rate);
     return (struct state_settings){.value = {[STATE_MICRO] = o->shape.micro,
                                              [STATE_BATCH] = o->shape.batch,
                                              [STATE_HEADS] = o->shape.heads,
@@ -233,7 +233,8 @@ static int prepare_and_run(struct training *t)
     CHECK(t->job, weft_stream_create(&t->compute));
     CHECK(t->job, model_create(t->job, &o->shape, t->text.ids, t->text.length, (unsigned)o->blocks,
                                t->compute, &t->model));
-    CHECK(t->job, parallel_create(t->job, &o->shape, &o->wish, t->model, t->compute, &t->parallel));
+    CHECK(t->job,
+          parallel_create(t->job, &o->shape, &o->settings, t->model, t->compute, &t->parallel));
     int status = run(t);
     CHECK(t->job, parallel_destroy(t->parallel));
     CHECK(t->job, model_destroy(t->model));
@@ -250,7 +251,7 @@ static size_t heap_bytes(const struct options *o)
     most.vocabulary = 256;
     size_t bytes = 8 << 20;
     if (weft_target_get() == WEFT_SIMT)
-        bytes += TEXT_MOST + model_work_bytes(&most) + parallel_bytes(&most, &o->wish) +
+        bytes += TEXT_MOST + model_work_bytes(&most) + parallel_bytes(&most, &o->settings) +
                  (o->check ? alone_bytes(&most) : 0);
     return bytes;
 }
@@ -324,17 +325,17 @@ static bool parse_one(int option, const char *text, struct options *o)
     case 'H':
         return parse_small("heads", text, 16384, &s->heads);
     case 'r':
-        return parse_rate(text, &o->wish.rate);
+        return parse_rate(text, &o->settings.rate);
     case 'S':
         return parse_number("seed", text, UINT32_MAX, &s->seed);
     case 'B':
-        return parse_size(text, &o->wish.bucket_bytes);
+        return parse_size(text, &o->settings.bucket_bytes);
     case 'k':
         return parse_number("blocks", text, 65535, &o->blocks);
     case 'y':
         return parse_number("say", text, 1u << 30, &o->say);
     case 'd':
-        return o->wish.shard = true;
+        return o->settings.shard = true;
     case 'o':
         return (o->save = text) != NULL;
     case 'i':
@@ -399,7 +400,7 @@ int main(int argc, char **argv)
                                         .batch = 1,
                                         .micro = 4,
                                         .seed = 1},
-                              .wish = {.bucket_bytes = 64 << 10, .rate = 3e-3f},
+                              .settings = {.bucket_bytes = 64 << 10, .rate = 3e-3f},
                               .steps = 100};
     int status = parse(argc, argv, &options);
     if (status >= 0)

@@ -148,27 +148,27 @@ static void set_layout(struct camera *camera, const struct format *format)
         p->bytes = pix->sizeimage;
 }
 
-static bool set_format(struct camera *camera, const struct source_wish *wish)
+static bool set_format(struct camera *camera, const struct source_settings *settings)
 {
     struct v4l2_format wanted = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE};
     char offered[256];
     if (camera_ioctl(camera, VIDIOC_G_FMT, &wanted) < 0)
         return complain("%s: VIDIOC_G_FMT: %s", camera->path, strerror(errno));
     struct v4l2_pix_format *pix = &wanted.fmt.pix;
-    if (wish->format) {
-        if (strlen(wish->format) != 4)
-            return refuse_format(camera, wish->format);
-        memcpy(&pix->pixelformat, wish->format, 4);
+    if (settings->format) {
+        if (strlen(settings->format) != 4)
+            return refuse_format(camera, settings->format);
+        memcpy(&pix->pixelformat, settings->format, 4);
     } else if (!find_format(pix->pixelformat)) {
         pix->pixelformat = list_offered(camera, offered, sizeof offered);
     }
     uint32_t fourcc = pix->pixelformat;
     const struct format *format = find_format(fourcc);
     if (!format)
-        return refuse_format(camera, wish->format ? wish->format : "any known kind");
-    if (wish->width) {
-        pix->width = wish->width;
-        pix->height = wish->height;
+        return refuse_format(camera, settings->format ? settings->format : "any known kind");
+    if (settings->width) {
+        pix->width = settings->width;
+        pix->height = settings->height;
     }
     pix->bytesperline = pix->sizeimage = 0;
     if (camera_ioctl(camera, VIDIOC_S_FMT, &wanted) < 0)
@@ -254,13 +254,14 @@ static bool request(struct camera *camera, enum v4l2_memory memory, uint32_t cou
     return false;
 }
 
-static bool use_userptr(struct camera *camera, const struct source_wish *wish, char why[160])
+static bool use_userptr(struct camera *camera, const struct source_settings *settings,
+                        char why[160])
 {
-    if (!request(camera, V4L2_MEMORY_USERPTR, wish->buffers, why))
+    if (!request(camera, V4L2_MEMORY_USERPTR, settings->buffers, why))
         return false;
     for (uint32_t i = 0; i < camera->buffer_count; i++) {
         struct camera_buffer *buffer = &camera->buffers[i];
-        buffer->driver = buffer->seen = frame_memory(wish->job, camera->format.sizeimage);
+        buffer->driver = buffer->seen = frame_memory(settings->job, camera->format.sizeimage);
         if (!buffer->driver) {
             snprintf(why, 160, "the host heap has no room");
             return false;
@@ -291,9 +292,9 @@ static bool map_one(struct camera *camera, uint32_t index, char why[160])
     return true;
 }
 
-static bool map_all(struct camera *camera, const struct source_wish *wish, char why[160])
+static bool map_all(struct camera *camera, const struct source_settings *settings, char why[160])
 {
-    if (!request(camera, V4L2_MEMORY_MMAP, wish->buffers, why))
+    if (!request(camera, V4L2_MEMORY_MMAP, settings->buffers, why))
         return false;
     for (uint32_t i = 0; i < camera->buffer_count; i++)
         if (!map_one(camera, i, why))
@@ -301,13 +302,13 @@ static bool map_all(struct camera *camera, const struct source_wish *wish, char 
     return true;
 }
 
-static bool use_mmap(struct camera *camera, const struct source_wish *wish, char why[160])
+static bool use_mmap(struct camera *camera, const struct source_settings *settings, char why[160])
 {
-    if (!map_all(camera, wish, why))
+    if (!map_all(camera, settings, why))
         return false;
-    for (uint32_t i = 0; wish->gpu && i < camera->buffer_count; i++) {
+    for (uint32_t i = 0; settings->gpu && i < camera->buffer_count; i++) {
         struct camera_buffer *buffer = &camera->buffers[i];
-        if (weft_register(wish->job, buffer->driver, buffer->mapped)) {
+        if (weft_register(settings->job, buffer->driver, buffer->mapped)) {
             snprintf(why, 160, "%.150s", weft_last_error());
             return false;
         }
@@ -319,13 +320,14 @@ static bool use_mmap(struct camera *camera, const struct source_wish *wish, char
     return false;
 }
 
-static bool use_copy(struct camera *camera, const struct source_wish *wish, char why[160])
+static bool use_copy(struct camera *camera, const struct source_settings *settings, char why[160])
 {
-    if (!map_all(camera, wish, why))
+    if (!map_all(camera, settings, why))
         return false;
     camera->copies = true;
     for (uint32_t i = 0; i < camera->buffer_count; i++)
-        if (!(camera->buffers[i].seen = frame_memory(wish->job, camera->source.picture.bytes))) {
+        if (!(camera->buffers[i].seen =
+                  frame_memory(settings->job, camera->source.picture.bytes))) {
             snprintf(why, 160, "the host heap has no room");
             return false;
         }
@@ -338,25 +340,26 @@ static bool use_copy(struct camera *camera, const struct source_wish *wish, char
 /* Ways to memory that both the driver and the kernels can access, best first. */
 static const struct way {
     const char *name, *words;
-    bool (*take)(struct camera *camera, const struct source_wish *wish, char why[160]);
+    bool (*take)(struct camera *camera, const struct source_settings *settings, char why[160]);
 } ways[] = {{"userptr", "written by the driver into the host heap (user pointers)", use_userptr},
             {"mmap", "the driver's own buffers, mapped", use_mmap},
             {"copy", "copied by the CPU from the driver's buffers into the host heap", use_copy}};
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
-static bool choose_memory(struct camera *camera, const struct source_wish *wish)
+static bool choose_memory(struct camera *camera, const struct source_settings *settings)
 {
     struct source *source = &camera->source;
-    bool any = strcmp(wish->memory, "auto") == 0;
+    bool any = strcmp(settings->memory, "auto") == 0;
     char refused[400] = "", why[160];
     for (size_t i = 0; i < WAYS; i++) {
-        if (!any && strcmp(wish->memory, ways[i].name) != 0)
+        if (!any && strcmp(settings->memory, ways[i].name) != 0)
             continue;
-        if (ways[i].take(camera, wish, why)) {
-            snprintf(
-                source->memory, sizeof source->memory, "%s, %s; %u buffers of %zu bytes%s%s",
-                ways[i].words, wish->gpu ? "pinned, which the GPU reads" : "which the kernels read",
-                camera->buffer_count, source->picture.bytes, refused[0] ? "; not " : "", refused);
+        if (ways[i].take(camera, settings, why)) {
+            snprintf(source->memory, sizeof source->memory, "%s, %s; %u buffers of %zu bytes%s%s",
+                     ways[i].words,
+                     settings->gpu ? "pinned, which the GPU reads" : "which the kernels read",
+                     camera->buffer_count, source->picture.bytes, refused[0] ? "; not " : "",
+                     refused);
             return true;
         }
         drop_buffers(camera);
@@ -543,7 +546,7 @@ static bool camera_give_back(struct source *source, const struct frame *frame)
            complain("%s: VIDIOC_QBUF: %s", camera->path, strerror(errno));
 }
 
-struct source *camera_open(const char *path, const struct source_wish *wish)
+struct source *camera_open(const char *path, const struct source_settings *settings)
 {
     static const struct source_ops ops = {camera_next, camera_give_back, camera_close};
     struct camera *camera = calloc(1, sizeof *camera);
@@ -552,12 +555,12 @@ struct source *camera_open(const char *path, const struct source_wish *wish)
         return NULL;
     }
     camera->source.ops = &ops;
-    camera->job = wish->job;
+    camera->job = settings->job;
     camera->path = path;
     camera->fd = -1;
-    if (open_device(camera) && set_format(camera, wish)) {
-        set_rate(camera, wish->rate);
-        if (choose_memory(camera, wish) && start_camera(camera))
+    if (open_device(camera) && set_format(camera, settings)) {
+        set_rate(camera, settings->rate);
+        if (choose_memory(camera, settings) && start_camera(camera))
             return &camera->source;
     }
     camera_close(&camera->source);

@@ -162,7 +162,7 @@ static void clip_close(struct source *source)
     free(clip);
 }
 
-static bool prepare_buffers(struct clip *clip, const struct source_wish *wish)
+static bool prepare_buffers(struct clip *clip, const struct source_settings *settings)
 {
     char line[LINE];
     struct source *source = &clip->source;
@@ -172,21 +172,21 @@ static bool prepare_buffers(struct clip *clip, const struct source_wish *wish)
         return complain("%s: %s", clip->path, strerror(errno));
     if (!parse_header(clip->path, line, &source->picture))
         return false;
-    clip->buffer_count = wish->buffers;
-    clip->buffers = calloc(wish->buffers, sizeof *clip->buffers);
-    for (uint32_t i = 0; clip->buffers && i < wish->buffers; i++)
-        if (!(clip->buffers[i] = frame_memory(wish->job, source->picture.bytes)))
+    clip->buffer_count = settings->buffers;
+    clip->buffers = calloc(settings->buffers, sizeof *clip->buffers);
+    for (uint32_t i = 0; clip->buffers && i < settings->buffers; i++)
+        if (!(clip->buffers[i] = frame_memory(settings->job, source->picture.bytes)))
             return false;
     snprintf(source->name, sizeof source->name, "%s: a clip", clip->path);
     snprintf(source->memory, sizeof source->memory,
              "read from the file into the host heap%s, %u buffers of %zu bytes in turn",
-             wish->gpu ? ", pinned, which the GPU reads" : ", which the kernels read",
-             wish->buffers, source->picture.bytes);
+             settings->gpu ? ", pinned, which the GPU reads" : ", which the kernels read",
+             settings->buffers, source->picture.bytes);
     snprintf(source->moment, sizeof source->moment, "the beginning of its read");
-    return clip->buffers || complain("no memory for %u buffers", wish->buffers);
+    return clip->buffers || complain("no memory for %u buffers", settings->buffers);
 }
 
-struct source *clip_open(const char *path, const struct source_wish *wish)
+struct source *clip_open(const char *path, const struct source_settings *settings)
 {
     static const struct source_ops ops = {clip_next, clip_give_back, clip_close};
     struct stat about;
@@ -205,7 +205,7 @@ struct source *clip_open(const char *path, const struct source_wish *wish)
     clip->source.ops = &ops;
     clip->file = file;
     clip->path = path;
-    if (prepare_buffers(clip, wish))
+    if (prepare_buffers(clip, settings))
         return &clip->source;
     clip_close(&clip->source);
     return NULL;
