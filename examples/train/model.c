@@ -117,7 +117,7 @@ static void take_layer(struct model *m, struct kept *k, size_t *count)
     k->hidden = take_floats(m, 4 * wide, count);
 }
 
-/* Returns the floats of all arrays. */
+/* Takes all arrays from the memory; without memory it only counts them. Returns their floats. */
 static size_t allocate_all(struct model *m)
 {
     size_t count = 0, rows = rows_of(&m->shape), wide = rows * m->shape.width;

@@ -494,8 +494,8 @@ static const char *find_fault(const struct camera *camera, const struct v4l2_buf
     return NULL;
 }
 
-/* Returns the capture time if the driver reports it by CLOCK_MONOTONIC. A time in the future is
- * ignored: some drivers report when the frame is due. */
+/* Returns the capture time if the driver reports it by CLOCK_MONOTONIC, else the time of arrival. A
+ * time in the future is not used: some drivers report when the frame is due. */
 static uint64_t capture_time(struct camera *camera, const struct v4l2_buffer *from)
 {
     char *moment = camera->source.moment;
