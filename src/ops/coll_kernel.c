@@ -43,11 +43,11 @@ bool coll_kernel_serves(const struct weft_team *team)
 /* What all members have to have. */
 enum { HAS_MAPPED = 1, HAS_PROOFS = 2 /* coll_prove_wanted() */ };
 
-/* What each member tells; fits a packet of the host's. */
-struct telling {
-    int32_t status, most_blocks, wish, has;
-    uint64_t number;
-    uint32_t rates; /* their hash, made equal only by being it */
+/* What each member reports to the others; fits one packet of coll_exchange(). */
+struct settings_record {
+    int32_t status, most_blocks, forced, features;
+    uint64_t round;
+    uint32_t rates; /* hash of the member's rates */
     int32_t rates_agree;
 };
 
@@ -66,8 +66,8 @@ static weft_status exchange_records(struct weft_team *team, struct telling *mine
     for (int i = 0; i < team->n && !told; i++) {
         mine->most_blocks =
             all[i].most_blocks < mine->most_blocks ? all[i].most_blocks : mine->most_blocks;
-        mine->number = all[i].number > mine->number ? all[i].number : mine->number;
-        mine->has &= all[i].has;
+        mine->round = all[i].round > mine->round ? all[i].round : mine->round;
+        mine->features &= all[i].features;
         mine->rates_agree &= all[i].rates == mine->rates;
         if (all[i].wish != all[0].wish)
             mine->wish = COLL_ALGO_AUTO;
@@ -126,14 +126,14 @@ static weft_status open_kernels(struct weft_team *team)
                            "wanted",
                            (long long)config_int(CONFIG_COLL_SMS));
     if (!status)
-        status = gpu_coll_read_number(job->gpu, team->slot, &mine.number);
+        status = gpu_coll_number(job->gpu, team->slot, &mine.round);
     if (!status)
         status = device_watch_kernels(job);
     mine.status = (int32_t)status;
     status = exchange_records(team, &mine);
     if (!status)
-        status = gpu_coll_set_number(job->gpu, team->slot, mine.number + 2);
-    if (!status && coll && team->n > 1 && (mine.has & HAS_PROOFS)) {
+        status = gpu_coll_begin_at(job->gpu, team->slot, mine.round + 2);
+    if (!status && coll && team->n > 1 && (mine.features & FEATURE_PROOFS)) {
         struct coll_call call;
         int blocks = mine.most_blocks ? mine.most_blocks : 1;
         bool proven;
@@ -279,8 +279,8 @@ static weft_status sized_memory(const struct weft_team *team, const struct coll_
 {
     enum segment_id segment;
     size_t offset;
-    bool all = ask->what == COLL_ALLTOALLV;
-    size_t least = all ? (size_t)ask->room : ask->bytes ? (size_t)ask->bytes : 1;
+    bool all = request->what == COLL_ALLTOALLV;
+    size_t least = all ? (size_t)request->dst_bytes : request->bytes ? (size_t)request->bytes : 1;
     weft_status status = WEFT_OK;
     if (in_gpu_heap(team->job->gpu, ask->dst))
         status = access_find_own(ask->function, team->job->default_ctx, ask->dst, least ? least : 1,
@@ -390,18 +390,19 @@ static void fill(const struct weft_team *team, const struct coll_ask *ask, struc
         .root = kinds[ask->what].flow == COLL_ALL ? -1 : ask->root,
         .flow = (int32_t)kinds[ask->what].flow,
         .team = team->slot,
-        .operation = (int32_t)kinds[ask->what].operation,
-        .type = (int32_t)ask->type,
-        .op = (int32_t)ask->op,
-        .factor = ask->factor,
-        .factor_at = ask->factor_at,
-        .weighted = ask->weighted,
-        .everywhere = ask->what == COLL_REDUCE,
-        .counts = ask->send_bytes,
-        .src_at = ask->send_at,
-        .room_of = ask->recv_bytes,
-        .dst_at = ask->recv_at,
-        .room = ask->what == COLL_COLLECT ? room_at(gpu, ask->dst) : ask->room,
+        .operation = (int32_t)kinds[request->what].operation,
+        .type = (int32_t)request->type,
+        .op = (int32_t)request->op,
+        .factor = request->factor,
+        .factor_at = request->factor_at,
+        .weighted = request->weighted,
+        .everywhere = request->what == COLL_REDUCE,
+        .counts = request->send_bytes,
+        .src_at = request->send_at,
+        .room_of = request->recv_bytes,
+        .dst_at = request->recv_at,
+        .room =
+            request->what == COLL_COLLECT ? bytes_to_end(gpu, request->dst) : request->dst_bytes,
         .check = team->job->checking,
         .reporting = gpu->reporting,
     };

@@ -93,7 +93,7 @@ static void a_kernel_is_given_the_call(void **state)
     ask.weighted = true;
     ask.type = WEFT_DOUBLE;
     ask.op = WEFT_MAX;
-    ask.room = 777;
+    ask.dst_bytes = 777;
     assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     const struct coll_call *call = &beneath.launched[0].call;
     assert_int_equal(call->area, 0x700000 + coll_area_offset(5));
@@ -469,7 +469,7 @@ static void sizes_of_the_host_are_copied_where_the_kernel_reads_them(void **stat
     ask.send_at = (const uint64_t *)OWN_GPU;
     ask.recv_bytes = (const uint64_t *)(PLAIN + 16);
     ask.recv_at = (const uint64_t *)(PLAIN + 24);
-    ask.room = 99;
+    ask.dst_bytes = 99;
     assert_int_equal(coll_kernel_run(&team, &ask), WEFT_OK);
     const struct coll_call *call = &beneath.launched[0].call;
     assert_ptr_equal(call->counts, PINNED + 0x100);
