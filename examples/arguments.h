@@ -25,8 +25,7 @@ static inline bool fits_operands(int argc, char **argv, int first, const char *w
     if (wanted && argc - first < most)
         fprintf(stderr, EXAMPLE ": expected %s; see --help\n", wanted);
     else
-        fprintf(stderr, EXAMPLE ": unexpected operand %s; see --help\n",
-                argv[first + most]);
+        fprintf(stderr, EXAMPLE ": unexpected operand %s; see --help\n", argv[first + most]);
     return false;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing and opening the GPU of a PE. See device.h. */
+/* Chooses and opens the GPU of a PE. See device.h. */
 #include "gpu/device.h"
 
 #include "base/status.h"
@@ -16,7 +16,7 @@ const char *gpu_device_text(const struct gpu_device *gpu, char *text, size_t byt
     return text;
 }
 
-static void uuid_format(const CUuuid *uuid, bool mig, char *text, size_t bytes)
+static void format_uuid(const CUuuid *uuid, bool mig, char *text, size_t bytes)
 {
     const unsigned char *b = (const unsigned char *)uuid->bytes;
     snprintf(text, bytes, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
@@ -24,13 +24,13 @@ static void uuid_format(const CUuuid *uuid, bool mig, char *text, size_t bytes)
              b[11], b[12], b[13], b[14], b[15]);
 }
 
-struct identity {
+struct device_identity {
     CUdevice device;
     CUuuid uuid;
     char uuid_text[48], name[96], bus_id[20];
 };
 
-static weft_status identify(const struct cuda *cuda, int ordinal, struct identity *id)
+static weft_status identify_device(const struct cuda *cuda, int ordinal, struct device_identity *id)
 {
     CUresult result = cuda->DeviceGet(&id->device, ordinal);
     if (result)
@@ -46,11 +46,11 @@ static weft_status identify(const struct cuda *cuda, int ordinal, struct identit
         return cuda_fail(cuda, result, "cuDeviceGetPCIBusId of GPU %d", ordinal);
     for (char *c = id->bus_id; *c; c++)
         *c = (char)tolower((unsigned char)*c);
-    uuid_format(&id->uuid, strstr(id->name, " MIG ") != NULL, id->uuid_text, sizeof id->uuid_text);
+    format_uuid(&id->uuid, strstr(id->name, " MIG ") != NULL, id->uuid_text, sizeof id->uuid_text);
     return WEFT_OK;
 }
 
-/* "0000:0d:00.0", also without the domain, also with an eight-digit domain. */
+/* Accepts "0000:0d:00.0", also without the domain or with an eight-digit domain. */
 static bool is_bus_id(const char *word, size_t length, const char *bus_id)
 {
     size_t have = strlen(bus_id);
@@ -68,8 +68,8 @@ static bool is_uuid(const char *word, size_t length, const char *uuid_text)
     return length > 4 && length <= strlen(uuid_text) && strncasecmp(word, uuid_text, length) == 0;
 }
 
-static weft_status find_word(const struct cuda *cuda, const char *word, size_t length, int visible,
-                             int *ordinal)
+static weft_status find_named(const struct cuda *cuda, const char *word, size_t length, int visible,
+                              int *ordinal)
 {
     if (length > 0 && length < 4 && strspn(word, "0123456789") >= length) {
         *ordinal = atoi(word);
@@ -81,8 +81,8 @@ static weft_status find_word(const struct cuda *cuda, const char *word, size_t l
                          *ordinal, visible, visible == 1 ? "is" : "are", visible - 1);
     }
     for (int i = 0; i < visible; i++) {
-        struct identity id;
-        weft_status status = identify(cuda, i, &id);
+        struct device_identity id;
+        weft_status status = identify_device(cuda, i, &id);
         if (status)
             return status;
         if (is_uuid(word, length, id.uuid_text) || is_bus_id(word, length, id.bus_id)) {
@@ -106,11 +106,11 @@ static weft_status find_wanted(const struct cuda *cuda, const char *list, int lo
     const char *word = list;
     for (int i = 0; i < wanted; i++)
         word += strcspn(word, ",") + 1;
-    return find_word(cuda, word, strcspn(word, ","), visible, ordinal);
+    return find_named(cuda, word, strcspn(word, ","), visible, ordinal);
 }
 
-static weft_status ordinal_of_current(const struct cuda *cuda, CUcontext current, int visible,
-                                      int *ordinal)
+static weft_status find_current_ordinal(const struct cuda *cuda, CUcontext current, int visible,
+                                        int *ordinal)
 {
     CUdevice device;
     CUresult result = cuda->CtxPushCurrent(current);
@@ -129,31 +129,32 @@ static weft_status ordinal_of_current(const struct cuda *cuda, CUcontext current
     return base_fail(WEFT_ERR_SYSTEM, "the device of the program's CUDA context is not visible");
 }
 
-static weft_status choose(struct gpu_device *gpu, CUcontext current, const char *wanted,
-                          int local_pe)
+static weft_status choose_device(struct gpu_device *gpu, CUcontext current, const char *wanted,
+                                 int local_pe)
 {
     const struct cuda *cuda = gpu->cuda;
     CUresult result = cuda->DeviceGetCount(&gpu->visible);
     if (result)
         return cuda_fail(cuda, result, "cuDeviceGetCount");
     if (gpu->visible == 0)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "the CUDA driver is here but shows no GPU; "
+        return base_fail(WEFT_ERR_UNSUPPORTED, "the CUDA driver is loaded but reports no GPU; "
                                                "CUDA_VISIBLE_DEVICES may hide it");
     if (current) {
-        snprintf(gpu->why, sizeof gpu->why, "the program made it current before");
-        return ordinal_of_current(cuda, current, gpu->visible, &gpu->ordinal);
+        snprintf(gpu->why, sizeof gpu->why, "the program had made its context current");
+        return find_current_ordinal(cuda, current, gpu->visible, &gpu->ordinal);
     }
     if (*wanted) {
         snprintf(gpu->why, sizeof gpu->why, "WEFT_GPU is \"%.100s\"", wanted);
         return find_wanted(cuda, wanted, local_pe, gpu->visible, &gpu->ordinal);
     }
     gpu->ordinal = local_pe % gpu->visible;
-    snprintf(gpu->why, sizeof gpu->why, "PE %d of the node, %d visible, taken in turn", local_pe,
-             gpu->visible);
+    snprintf(gpu->why, sizeof gpu->why, "PE %d of the node, %d GPUs visible, assigned in turn",
+             local_pe, gpu->visible);
     return WEFT_OK;
 }
 
-static weft_status attribute(const struct gpu_device *gpu, int which, const char *name, int *value)
+static weft_status read_attribute(const struct gpu_device *gpu, int which, const char *name,
+                                  int *value)
 {
     CUresult result = gpu->cuda->DeviceGetAttribute(value, which, gpu->device);
     return result ? cuda_fail(gpu->cuda, result, "cuDeviceGetAttribute(%s) of GPU %d", name,
@@ -161,7 +162,7 @@ static weft_status attribute(const struct gpu_device *gpu, int which, const char
                   : WEFT_OK;
 }
 
-static weft_status read_facts(struct gpu_device *gpu, int *mode)
+static weft_status read_attributes(struct gpu_device *gpu, int *mode)
 {
     int vmm = 0, descriptors = 0, rdma = 0, pageable = 0;
     const struct {
@@ -183,7 +184,7 @@ static weft_status read_facts(struct gpu_device *gpu, int *mode)
         {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, "PAGEABLE_MEMORY_ACCESS", &pageable},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        weft_status status = attribute(gpu, wanted[i].which, wanted[i].name, wanted[i].value);
+        weft_status status = read_attribute(gpu, wanted[i].which, wanted[i].name, wanted[i].value);
         if (status)
             return status;
     }
@@ -201,7 +202,7 @@ static weft_status read_facts(struct gpu_device *gpu, int *mode)
     return WEFT_OK;
 }
 
-static weft_status retain(struct gpu_device *gpu, int mode)
+static weft_status retain_context(struct gpu_device *gpu, int mode)
 {
     char text[160];
     gpu_device_text(gpu, text, sizeof text);
@@ -227,10 +228,10 @@ weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUc
                             const char *wanted, int local_pe)
 {
     *gpu = (struct gpu_device){.cuda = cuda};
-    weft_status status = choose(gpu, current, wanted, local_pe);
-    struct identity id;
+    weft_status status = choose_device(gpu, current, wanted, local_pe);
+    struct device_identity id;
     if (!status)
-        status = identify(cuda, gpu->ordinal, &id);
+        status = identify_device(cuda, gpu->ordinal, &id);
     if (status)
         return status;
     gpu->device = id.device;
@@ -239,8 +240,8 @@ weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUc
     memcpy(gpu->name, id.name, sizeof gpu->name);
     memcpy(gpu->bus_id, id.bus_id, sizeof gpu->bus_id);
     int mode = 0;
-    status = read_facts(gpu, &mode);
-    return status ? status : retain(gpu, mode);
+    status = read_attributes(gpu, &mode);
+    return status ? status : retain_context(gpu, mode);
 }
 
 void gpu_device_close(struct gpu_device *gpu)

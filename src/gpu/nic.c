@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a NIC needs of this PE's GPU memory: where physical allocations lie, dma-bufs of them, and
- * when what it has written is visible to kernels. See gpu.h. Knows nothing of NICs themselves. */
+/* What a NIC needs of this PE's GPU memory: the position of physical allocations, dma-bufs of them,
+ * and when data that it wrote is visible to kernels. See gpu.h. This file knows nothing of NICs
+ * themselves. */
 #include "gpu/gpu.h"
 
 #include "base/status.h"
@@ -8,21 +9,22 @@
 #include <stdio.h>
 #include <unistd.h>
 
-bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes)
+bool gpu_find_chunk(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes)
 {
     struct gpu_heap *heap = &gpu->heap;
     bool found = false;
-    pthread_mutex_lock(&heap->adopted_lock);
+    pthread_mutex_lock(&heap->chunks_lock);
     for (int i = 0; i < heap->chunk_count && !found; i++) {
         found = offset - heap->chunks[i].offset < heap->chunks[i].bytes;
         *start = heap->chunks[i].offset;
         *bytes = heap->chunks[i].bytes;
     }
-    pthread_mutex_unlock(&heap->adopted_lock);
+    pthread_mutex_unlock(&heap->chunks_lock);
     return found;
 }
 
-static void list_one(const struct gpu_chunk *chunk, struct gpu_extent *list, size_t most, size_t *n)
+static void add_extent(const struct gpu_chunk *chunk, struct gpu_extent *list, size_t most,
+                       size_t *n)
 {
     if (*n < most)
         list[*n] = (struct gpu_extent){chunk->offset, chunk->bytes};
@@ -33,16 +35,16 @@ size_t gpu_list_extents(struct gpu *gpu, struct gpu_extent *list, size_t most)
 {
     struct gpu_heap *heap = &gpu->heap;
     size_t n = 0;
-    pthread_mutex_lock(&heap->adopted_lock);
+    pthread_mutex_lock(&heap->chunks_lock);
     for (int i = 0; i < heap->chunk_count; i++)
-        list_one(&heap->chunks[i], list, most, &n);
-    for (const struct gpu_adopted *a = heap->adopted; a; a = a->next)
-        list_one(&a->chunk, list, most, &n);
-    pthread_mutex_unlock(&heap->adopted_lock);
+        add_extent(&heap->chunks[i], list, most, &n);
+    for (const struct gpu_registered *a = heap->registered; a; a = a->next)
+        add_extent(&a->chunk, list, most, &n);
+    pthread_mutex_unlock(&heap->chunks_lock);
     return n;
 }
 
-bool gpu_peermem_is_here(void)
+bool gpu_peermem_is_loaded(void)
 {
     return access("/sys/module/nvidia_peermem", F_OK) == 0 ||
            access("/sys/module/nv_peer_mem", F_OK) == 0;
@@ -53,7 +55,7 @@ weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int
     *fd = -1;
     if (!gpu->cuda.MemGetHandleForAddressRange)
         return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "this CUDA driver has no cuMemGetHandleForAddressRange; version 11.7 has");
+                         "this CUDA driver has no cuMemGetHandleForAddressRange; CUDA 11.7 has");
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Teams: their members, and where the members' synchronisation areas are. How a team comes to its
- * place among these areas is known in ops/team.c. */
+/* Teams: their members and the addresses of the members' synchronisation areas. ops/setup/team.c
+ * chooses the slot of a team among these areas. */
 #include "job/device_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a barrier. Path net makes a message of each notification, which costs a CPU at both ends; all
- * PEs of a job have joined it or none has. */
+/* Radix of a barrier. Path net sends a message for each notification, which costs CPU time at both
+ * ends. Either all PEs of a job use path net or none does. */
 enum { RADIX_BY_STORES = 64, RADIX_BY_MESSAGES = 8 };
 
 uint64_t *team_free_slots(struct weft_job *job)
@@ -29,11 +29,11 @@ void team_fill(struct weft_team *team)
     }
 }
 
-static void count_members(struct weft_team *team, struct team_nodes *nodes, int *number)
+static void count_members(struct weft_team *team, struct team_nodes *nodes, int *node_number)
 {
     const int *node_of = team->job->boot->node_of;
     for (int i = 0; i < team->n; i++) {
-        int *known = &number[node_of[team->pes[i]]];
+        int *known = &node_number[node_of[team->pes[i]]];
         if (*known < 0)
             *known = nodes->n++;
         nodes->of[i] = *known;
@@ -70,28 +70,29 @@ static void free_nodes(struct team_nodes *nodes)
     free(nodes);
 }
 
-/* Leaves team->nodes NULL where nodes make no difference. */
+/* Sets team->nodes; leaves it NULL where nodes make no difference. */
 static weft_status find_nodes(struct weft_team *team)
 {
     int all = team->job->boot->nodes;
     if (all < 2 || team->n < 3)
         return WEFT_OK;
     struct team_nodes *nodes = calloc(1, sizeof *nodes);
-    int *number = malloc((size_t)all * sizeof *number), *used = calloc((size_t)all, sizeof *used);
+    int *node_number = malloc((size_t)all * sizeof *node_number),
+        *used = calloc((size_t)all, sizeof *used);
     if (nodes) {
         nodes->in_order = true;
         nodes->of = calloc((size_t)team->n, sizeof *nodes->of);
         nodes->first = calloc((size_t)all + 1, sizeof *nodes->first);
         nodes->members = calloc((size_t)team->n, sizeof *nodes->members);
     }
-    bool good = nodes && number && used && nodes->of && nodes->first && nodes->members;
+    bool good = nodes && node_number && used && nodes->of && nodes->first && nodes->members;
     if (good) {
         for (int k = 0; k < all; k++)
-            number[k] = -1;
-        count_members(team, nodes, number);
+            node_number[k] = -1;
+        count_members(team, nodes, node_number);
         list_members(team, nodes, used);
     }
-    free(number);
+    free(node_number);
     free(used);
     if (good && nodes->n > 1 && nodes->n < team->n) {
         team->nodes = nodes;
@@ -141,8 +142,8 @@ weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
     return device_team_made(job, team);
 }
 
-weft_status team_take(struct weft_job *job, const int *pes, int n, int slot,
-                      struct weft_team **team)
+weft_status team_create(struct weft_job *job, const int *pes, int n, int slot,
+                        struct weft_team **team)
 {
     weft_status status = team_new(job, pes, n, slot, team);
     if (status)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_choose.h. What is compared are ways on the same machine, so a slower link moves the
+/* See ops/coll/choose.h. What is compared are ways on the same machine, so a slower link moves the
  * borders less than it moves the times. */
-#include "ops/coll_choose.h"
+#include "ops/coll/choose.h"
 
-#include "gpu/coll_kernels.h"
+#include "gpu/coll/kernels.h"
 
 enum {
     UNIT = 16,   /* bytes of payload that a thread makes two packets of */
@@ -24,18 +24,18 @@ enum {
  * flag takes 0.8 us each way, and the round 2.3. */
 static const double FLAG_SHARE = 0.7;
 
-static bool by_lines(enum coll_way way)
+static bool by_lines(enum coll_algorithm way)
 {
-    return way == COLL_WAY_LINES || way == COLL_WAY_TWO_LINES;
+    return way == COLL_ALGO_LL128 || way == COLL_ALGO_TWO_SHOT_LL128;
 }
 
-static bool has_two_trips(enum coll_way way)
+static bool has_two_trips(enum coll_algorithm way)
 {
-    return way == COLL_WAY_TWO_TRIPS || way == COLL_WAY_TWO_LINES;
+    return way == COLL_WAY_TWO_TRIPS || way == COLL_ALGO_TWO_SHOT_LL128;
 }
 
 /* Bytes of payload that a slot takes where `slots` of them share the set. */
-static uint64_t slot_payload(const struct coll_question *q, enum coll_way way, uint64_t slots)
+static uint64_t slot_payload(const struct coll_question *q, enum coll_algorithm way, uint64_t slots)
 {
     if (by_lines(way))
         return q->set_bytes / slots / PIECE_WIRE * PIECE;
@@ -50,29 +50,30 @@ static bool has_slices(const struct coll_question *q)
 
 static uint64_t scratch_slot(const struct coll_question *q, unsigned blocks)
 {
-    return coll_scratch_slot(q->set_bytes, blocks, (unsigned)q->members * (1 + has_slices(q)));
+    return coll_staging_slot_bytes(q->set_bytes, blocks,
+                                   (unsigned)q->members * (1 + has_slices(q)));
 }
 
-static uint64_t most_bytes(const struct coll_question *q, enum coll_way way)
+static uint64_t most_bytes(const struct coll_question *q, enum coll_algorithm way)
 {
     uint64_t n = (uint64_t)q->members;
-    if (way == COLL_WAY_SCRATCH)
+    if (way == COLL_ALGO_STAGED)
         return MOST_STEPS * scratch_slot(q, 1) * (has_slices(q) ? n : 1);
-    if (way == COLL_WAY_PACKETS || way == COLL_WAY_LINES)
+    if (way == COLL_ALGO_LL || way == COLL_ALGO_LL128)
         return slot_payload(q, way, n);
     return has_two_trips(way) ? n * slot_payload(q, way, 2 * n) : UINT64_MAX;
 }
 
-static bool can(const struct coll_question *q, enum coll_way way)
+static bool can(const struct coll_question *q, enum coll_algorithm way)
 {
     uint64_t n = (uint64_t)q->members, least = q->bytes < most_bytes(q, way) ? q->bytes : 0;
     bool sized = q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV;
-    if (way == COLL_WAY_DIRECT)
+    if (way == COLL_ALGO_SIMPLE)
         return q->direct && q->what != COLL_REDUCE_TO;
-    if (way == COLL_WAY_ENGINES)
+    if (way == COLL_ALGO_ENGINES)
         return q->direct && !sized && !q->strided && !q->checked &&
                !coll_reduces(q->what); /* engines do not add */
-    if (way == COLL_WAY_SCRATCH)
+    if (way == COLL_ALGO_STAGED)
         return n > 1;
     if (sized || (by_lines(way) && (!q->lines || q->strided)))
         return false;
@@ -82,15 +83,15 @@ static bool can(const struct coll_question *q, enum coll_way way)
 }
 
 /* Bytes out of the busiest GPU, or into it. */
-static double link_bytes(const struct coll_question *q, enum coll_way way)
+static double link_bytes(const struct coll_question *q, enum coll_algorithm way)
 {
     double n = q->members, bytes = (double)q->bytes;
-    if (has_two_trips(way) || (way == COLL_WAY_DIRECT && q->what == COLL_REDUCE))
+    if (has_two_trips(way) || (way == COLL_ALGO_SIMPLE && q->what == COLL_REDUCE))
         return 2 * (n - 1) / n * bytes;
-    return way == COLL_WAY_DIRECT && q->what == COLL_BROADCAST ? bytes : (n - 1) * bytes;
+    return way == COLL_ALGO_SIMPLE && q->what == COLL_BROADCAST ? bytes : (n - 1) * bytes;
 }
 
-static double rounds_of(const struct coll_question *q, enum coll_way way)
+static double rounds_of(const struct coll_question *q, enum coll_algorithm way)
 {
     uint64_t most = most_bytes(q, way);
     double rounds = (double)((q->bytes + most - 1) / most);
@@ -127,29 +128,29 @@ static double scratch_cost(const struct coll_question *q, const struct coll_rate
         out = bytes;
     if (has_slices(q) || phases == 2)
         begin += coll_flag_us(rates);
-    return rounds_of(q, COLL_WAY_SCRATCH) * begin + out / (rate < blocks ? rate : blocks) / 1e3;
+    return rounds_of(q, COLL_ALGO_STAGED) * begin + out / (rate < blocks ? rate : blocks) / 1e3;
 }
 
 /* Of a broadcast: whether others hand slices on, by engines or through scratch. */
 static int phases_of(const struct coll_question *q, const struct coll_rates *rates,
-                     enum coll_way way)
+                     enum coll_algorithm way)
 {
     double (*cost)(const struct coll_question *, const struct coll_rates *, int) =
-        way == COLL_WAY_ENGINES ? engines_cost : scratch_cost;
+        way == COLL_ALGO_ENGINES ? engines_cost : scratch_cost;
     uint64_t others = (uint64_t)q->members - 1;
     bool can_hand_on = q->what == COLL_BROADCAST && others > 1 && q->bytes / others >= LEAST_SLICE;
     return can_hand_on && cost(q, rates, 2) < cost(q, rates, 1) ? 2 : 1;
 }
 
-double coll_cost(const struct coll_question *q, const struct coll_rates *rates, enum coll_way way)
+double coll_cost(const struct coll_question *q, const struct coll_rates *rates, enum coll_algorithm way)
 {
-    if (way < COLL_WAY_PACKETS || way > COLL_WAY_ENGINES || !can(q, way))
+    if (way < COLL_ALGO_LL || way > COLL_ALGO_ENGINES || !can(q, way))
         return -1;
-    if (way == COLL_WAY_ENGINES)
+    if (way == COLL_ALGO_ENGINES)
         return engines_cost(q, rates, phases_of(q, rates, way));
-    if (way == COLL_WAY_SCRATCH)
+    if (way == COLL_ALGO_STAGED)
         return scratch_cost(q, rates, phases_of(q, rates, way));
-    bool direct = way == COLL_WAY_DIRECT, lines = by_lines(way);
+    bool direct = way == COLL_ALGO_SIMPLE, lines = by_lines(way);
     double begin = lines ? rates->lines_us : rates->one_trip_us;
     double bytes = link_bytes(q, way);
     double rate = direct ? rates->stores_gbps : lines ? rates->lines_gbps : rates->packets_gbps;
@@ -219,7 +220,7 @@ static void size_lines(const struct coll_question *q, struct coll_choice *choice
 {
     enum { WARPS = PACKET_THREADS / WARP };
     uint64_t pieces = (choice->bytes + PIECE - 1) / PIECE;
-    if (choice->way == COLL_WAY_TWO_LINES)
+    if (choice->way == COLL_ALGO_TWO_SHOT_LL128)
         pieces = (pieces + (uint64_t)q->members - 1) / (uint64_t)q->members;
     choice->blocks = power_for((pieces + WARPS - 1) / WARPS, q->most_blocks);
     uint64_t each = (pieces + choice->blocks - 1) / choice->blocks;
@@ -246,7 +247,7 @@ static void size_scratch(const struct coll_question *q, const struct coll_rates 
                          struct coll_choice *choice)
 {
     uint64_t others = (uint64_t)q->members - 1;
-    choice->phases = phases_of(q, rates, COLL_WAY_SCRATCH);
+    choice->phases = phases_of(q, rates, COLL_ALGO_STAGED);
     uint64_t bytes = choice->bytes * (has_slices(q) || choice->phases > 1 || !others ? 1 : others);
     choice->blocks = power_for(bytes / (uint64_t)rates->block_share_bytes, q->most_blocks);
     while (choice->blocks > 1 && scratch_slot(q, choice->blocks) < LEAST_SLOT)
@@ -259,8 +260,8 @@ static void size_scratch(const struct coll_question *q, const struct coll_rates 
 static struct coll_choice choose_sized(const struct coll_question *q,
                                        const struct coll_rates *rates)
 {
-    bool direct = q->members == 1 || (q->direct && q->wish != COLL_WAY_SCRATCH);
-    struct coll_choice choice = {.way = direct ? COLL_WAY_DIRECT : COLL_WAY_SCRATCH,
+    bool direct = q->members == 1 || (q->direct && q->wish != COLL_ALGO_STAGED);
+    struct coll_choice choice = {.way = direct ? COLL_ALGO_SIMPLE : COLL_ALGO_STAGED,
                                  .bytes = q->bytes};
     choice.blocks = power_for(SIZED_BLOCKS, q->most_blocks);
     while (!direct && choice.blocks > 1 && scratch_slot(q, choice.blocks) < LEAST_SLOT)
@@ -283,9 +284,9 @@ static bool lines_are_estimates(const struct coll_rates *rates)
 /* Lines are taken unasked where their rates were measured. Through scratch nothing goes
  * unasked that could be stored where it belongs. */
 static bool is_candidate(const struct coll_question *q, const struct coll_rates *rates,
-                         enum coll_way way)
+                         enum coll_algorithm way)
 {
-    if (way == COLL_WAY_SCRATCH && way != q->wish && can(q, COLL_WAY_DIRECT))
+    if (way == COLL_ALGO_STAGED && way != q->wish && can(q, COLL_ALGO_SIMPLE))
         return false;
     return !by_lines(way) || way == q->wish || !lines_are_estimates(rates);
 }
@@ -294,10 +295,10 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
 {
     if (q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV)
         return choose_sized(q, rates);
-    struct coll_choice choice = {.way = COLL_WAY_PACKETS, .bytes = q->bytes};
-    enum coll_way wish = q->wish == COLL_WAY_AUTO && !q->most_blocks ? COLL_WAY_ENGINES : q->wish;
-    choice.us = coll_cost(q, rates, COLL_WAY_PACKETS);
-    for (enum coll_way way = COLL_WAY_TWO_TRIPS; way <= COLL_WAY_ENGINES; way++) {
+    struct coll_choice choice = {.way = COLL_ALGO_LL, .bytes = q->bytes};
+    enum coll_algorithm wish = q->wish == COLL_ALGO_AUTO && !q->most_blocks ? COLL_ALGO_ENGINES : q->wish;
+    choice.us = coll_cost(q, rates, COLL_ALGO_LL);
+    for (enum coll_algorithm way = COLL_WAY_TWO_TRIPS; way <= COLL_ALGO_ENGINES; way++) {
         double us = is_candidate(q, rates, way) ? coll_cost(q, rates, way) : -1;
         if (us >= 0 && (way == wish || (us < choice.us && choice.way != wish))) {
             choice.way = way;
@@ -306,13 +307,13 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
     }
     uint64_t most = most_bytes(q, choice.way);
     choice.bytes = q->bytes < most ? q->bytes : most;
-    if (choice.way == COLL_WAY_ENGINES) {
+    if (choice.way == COLL_ALGO_ENGINES) {
         choice.blocks = 1; /* of the meetings */
         choice.threads = q->members <= 32 ? 32 : 64;
         choice.phases = phases_of(q, rates, choice.way);
-    } else if (choice.way == COLL_WAY_DIRECT)
+    } else if (choice.way == COLL_ALGO_SIMPLE)
         size_direct(q, rates, &choice);
-    else if (choice.way == COLL_WAY_SCRATCH)
+    else if (choice.way == COLL_ALGO_STAGED)
         size_scratch(q, rates, &choice);
     else if (by_lines(choice.way))
         size_lines(q, &choice);
@@ -321,7 +322,7 @@ struct coll_choice coll_choose(const struct coll_question *q, const struct coll_
     return choice;
 }
 
-const char *coll_way_name(enum coll_way way)
+const char *coll_way_name(enum coll_algorithm way)
 {
     static const char *const names[] = {
         "auto",   "packets",         "two trips of packets", "lines", "two trips of lines",

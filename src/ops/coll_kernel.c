@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See coll_kernel.h. */
-#include "ops/coll_kernel.h"
+#include "ops/coll/kernel.h"
 
 #include "base/config.h"
 #include "base/log.h"
-#include "gpu/coll.h"
-#include "gpu/lane.h"
-#include "gpu/map.h"
+#include "gpu/coll/coll.h"
+#include "gpu/stream.h"
+#include "gpu/map/map.h"
 #include "job/device_watch.h"
-#include "ops/coll_engines.h"
-#include "ops/coll_prove.h"
+#include "ops/coll/engines.h"
+#include "ops/coll/prove.h"
 
 #include <weft/device/arithmetic.h>
 
@@ -19,7 +19,7 @@
 /* What the members of a team have agreed on. */
 struct team_coll {
     int most_blocks;
-    enum coll_way wish;
+    enum coll_algorithm wish;
     bool mapped; /* every member's CPU maps GPU memory */
     int lines; /* come whole between all members where so many blocks send them; 0: not known to */
     struct coll_rates rates;
@@ -30,8 +30,8 @@ struct team_coll {
 bool coll_kernel_serves(const struct weft_team *team)
 {
     struct weft_job *job = team->job;
-    if (config_choice(CONFIG_COLL) == COLL_WAY_COPIES || !job->gpu || team->slot >= COLL_TEAMS ||
-        (team->coll && team->coll->wish == COLL_WAY_COPIES) || team->n > COLL_MEMBERS ||
+    if (config_choice(CONFIG_COLL) == COLL_ALGO_COPIES || !job->gpu || team->slot >= COLL_TEAMS ||
+        (team->coll && team->coll->wish == COLL_ALGO_COPIES) || team->n > COLL_MEMBERS ||
         config_choice(CONFIG_TARGET) == 2 /* simt */)
         return false;
     for (int i = 0; i < team->n; i++)
@@ -43,11 +43,11 @@ bool coll_kernel_serves(const struct weft_team *team)
 /* What all members have to have. */
 enum { HAS_MAPPED = 1, HAS_PROOFS = 2 /* coll_prove_wanted() */ };
 
-/* What each member tells; fits a packet of the host's. */
-struct telling {
-    int32_t status, most_blocks, wish, has;
-    uint64_t number;
-    uint32_t rates; /* their hash, made equal only by being it */
+/* What each member reports to the others; fits one packet of coll_exchange(). */
+struct settings_record {
+    int32_t status, most_blocks, forced, features;
+    uint64_t round;
+    uint32_t rates; /* hash of the member's rates */
     int32_t rates_agree;
 };
 
@@ -66,11 +66,11 @@ static weft_status exchange_records(struct weft_team *team, struct telling *mine
     for (int i = 0; i < team->n && !told; i++) {
         mine->most_blocks =
             all[i].most_blocks < mine->most_blocks ? all[i].most_blocks : mine->most_blocks;
-        mine->number = all[i].number > mine->number ? all[i].number : mine->number;
-        mine->has &= all[i].has;
+        mine->round = all[i].round > mine->round ? all[i].round : mine->round;
+        mine->features &= all[i].features;
         mine->rates_agree &= all[i].rates == mine->rates;
         if (all[i].wish != all[0].wish)
-            mine->wish = COLL_WAY_AUTO;
+            mine->wish = COLL_ALGO_AUTO;
         if (all[i].status && !status)
             status = base_fail((weft_status)all[i].status,
                                "PE %d could not make collectives on its GPU ready", team->pes[i]);
@@ -118,7 +118,7 @@ static weft_status open_kernels(struct weft_team *team)
     mine.rates = coll_rates_hash(&rates);
     struct team_coll *coll = calloc(1, sizeof *coll);
     weft_status status =
-        coll ? gpu_coll_ready(job->gpu)
+        coll ? gpu_coll_load(job->gpu)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team's collectives");
     if (!status && config_int(CONFIG_COLL_SMS) < 0)
         status = base_fail(WEFT_ERR_CONFIG,
@@ -126,14 +126,14 @@ static weft_status open_kernels(struct weft_team *team)
                            "wanted",
                            (long long)config_int(CONFIG_COLL_SMS));
     if (!status)
-        status = gpu_coll_number(job->gpu, team->slot, &mine.number);
+        status = gpu_coll_number(job->gpu, team->slot, &mine.round);
     if (!status)
         status = device_watch_kernels(job);
     mine.status = (int32_t)status;
     status = exchange_records(team, &mine);
     if (!status)
-        status = gpu_coll_begin_at(job->gpu, team->slot, mine.number + 2);
-    if (!status && coll && team->n > 1 && (mine.has & HAS_PROOFS)) {
+        status = gpu_coll_begin_at(job->gpu, team->slot, mine.round + 2);
+    if (!status && coll && team->n > 1 && (mine.features & FEATURE_PROOFS)) {
         struct coll_call call;
         int blocks = mine.most_blocks ? mine.most_blocks : 1;
         bool proven;
@@ -148,7 +148,7 @@ static weft_status open_kernels(struct weft_team *team)
         return status;
     }
     coll->most_blocks = mine.most_blocks;
-    coll->wish = (enum coll_way)mine.wish;
+    coll->wish = (enum coll_algorithm)mine.wish;
     coll->mapped = mine.has & HAS_MAPPED;
     coll->rates = mine.rates_agree ? rates : coll_rates_built_in; /* all choose alike */
     if (!mine.rates_agree && team->me == 0)
@@ -279,8 +279,8 @@ static weft_status sized_memory(const struct weft_team *team, const struct coll_
 {
     enum segment_id segment;
     size_t offset;
-    bool all = ask->what == COLL_ALLTOALLV;
-    size_t least = all ? (size_t)ask->room : ask->bytes ? (size_t)ask->bytes : 1;
+    bool all = request->what == COLL_ALLTOALLV;
+    size_t least = all ? (size_t)request->dst_bytes : request->bytes ? (size_t)request->bytes : 1;
     weft_status status = WEFT_OK;
     if (in_gpu_heap(team->job->gpu, ask->dst))
         status = access_find_own(ask->function, team->job->default_ctx, ask->dst, least ? least : 1,
@@ -390,18 +390,19 @@ static void fill(const struct weft_team *team, const struct coll_ask *ask, struc
         .root = kinds[ask->what].flow == COLL_ALL ? -1 : ask->root,
         .flow = (int32_t)kinds[ask->what].flow,
         .team = team->slot,
-        .operation = (int32_t)kinds[ask->what].operation,
-        .type = (int32_t)ask->type,
-        .op = (int32_t)ask->op,
-        .factor = ask->factor,
-        .factor_at = ask->factor_at,
-        .weighted = ask->weighted,
-        .everywhere = ask->what == COLL_REDUCE,
-        .counts = ask->send_bytes,
-        .src_at = ask->send_at,
-        .room_of = ask->recv_bytes,
-        .dst_at = ask->recv_at,
-        .room = ask->what == COLL_COLLECT ? room_at(gpu, ask->dst) : ask->room,
+        .operation = (int32_t)kinds[request->what].operation,
+        .type = (int32_t)request->type,
+        .op = (int32_t)request->op,
+        .factor = request->factor,
+        .factor_at = request->factor_at,
+        .weighted = request->weighted,
+        .everywhere = request->what == COLL_REDUCE,
+        .counts = request->send_bytes,
+        .src_at = request->send_at,
+        .room_of = request->recv_bytes,
+        .dst_at = request->recv_at,
+        .room =
+            request->what == COLL_COLLECT ? bytes_to_end(gpu, request->dst) : request->dst_bytes,
         .check = team->job->checking,
         .reporting = gpu->reporting,
     };
@@ -421,15 +422,15 @@ static bool is_more(const struct coll_ask *ask)
 static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_choice *choice)
 {
     bool more = is_more(ask);
-    if (choice->way == COLL_WAY_TWO_LINES)
+    if (choice->way == COLL_ALGO_TWO_SHOT_LL128)
         return COLL_weft_coll_reduce_two_lines;
-    if (choice->way == COLL_WAY_LINES)
+    if (choice->way == COLL_ALGO_LL128)
         return coll_reduces(ask->what) ? COLL_weft_coll_reduce_one_lines
                                        : COLL_weft_coll_send_lines;
     if (is_sized(ask->what))
-        return choice->way == COLL_WAY_SCRATCH ? COLL_weft_coll_sized_scratch
+        return choice->way == COLL_ALGO_STAGED ? COLL_weft_coll_sized_scratch
                                                : COLL_weft_coll_push_sized;
-    if (choice->way == COLL_WAY_SCRATCH)
+    if (choice->way == COLL_ALGO_STAGED)
         return ask->element               ? COLL_weft_coll_push_strided_scratch
                : choice->phases > 1       ? COLL_weft_coll_spread_scratch
                : !coll_reduces(ask->what) ? COLL_weft_coll_push_scratch
@@ -438,11 +439,11 @@ static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_
     if (choice->way == COLL_WAY_TWO_TRIPS)
         return more ? COLL_weft_coll_reduce_two_more : COLL_weft_coll_reduce_two;
     if (ask->element)
-        return choice->way == COLL_WAY_PACKETS ? COLL_weft_coll_send_strided
+        return choice->way == COLL_ALGO_LL ? COLL_weft_coll_send_strided
                                                : COLL_weft_coll_push_strided;
-    if (choice->way == COLL_WAY_PACKETS && !coll_reduces(ask->what))
+    if (choice->way == COLL_ALGO_LL && !coll_reduces(ask->what))
         return COLL_weft_coll_send;
-    if (choice->way == COLL_WAY_PACKETS)
+    if (choice->way == COLL_ALGO_LL)
         return more ? COLL_weft_coll_reduce_one_more : COLL_weft_coll_reduce_one;
     if (coll_reduces(ask->what))
         return more ? COLL_weft_coll_combine_more : COLL_weft_coll_combine;
@@ -471,7 +472,7 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct
     return coll_choose(&q, &team->coll->rates);
 }
 
-weft_status coll_kernel_force(struct weft_team *team, enum coll_way wish, int most_blocks)
+weft_status coll_kernel_force(struct weft_team *team, enum coll_algorithm wish, int most_blocks)
 {
     weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : open_kernels(team);
     if (status || !team->coll)
@@ -550,7 +551,7 @@ static weft_status compare_members(struct weft_team *team, const struct coll_ask
     call.header[COLL_HEADER_BYTES] = is_sized(ask->what) ? 0 : ask->bytes;
     call.header[COLL_HEADER_DETAIL] =
         ask->element ? ask->dst_stride << 32 | (ask->src_stride & UINT32_MAX) : 0;
-    call.header[COLL_HEADER_WAY] =
+    call.header[COLL_HEADER_ALGORITHM] =
         (uint64_t)kernel << 32 | (uint64_t)choice->blocks << 16 | choice->threads;
     call.flow = COLL_ALL;
     return gpu_coll_launch(team->job->gpu, COLL_weft_coll_check, 1, THREADS, stream, &call);
@@ -585,7 +586,7 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
         status = compare_members(team, ask, &choice, kernel, call, stream);
     if (status)
         return status;
-    if (choice.way == COLL_WAY_ENGINES) {
+    if (choice.way == COLL_ALGO_ENGINES) {
         int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
         exchange_capture_mode(gpu, &mode); /* streams of copies are made at their first use */
         status = coll_engines_put(gpu, &call, choice.phases, choice.threads, stream);
@@ -596,7 +597,7 @@ static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CU
         return gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
     for (uint64_t at = 0; at < ask->bytes && !status; at += call.bytes) {
         call.bytes = ask->bytes - at < choice.bytes ? ask->bytes - at : choice.bytes;
-        bool slices = choice.way == COLL_WAY_TWO_TRIPS || choice.way == COLL_WAY_TWO_LINES;
+        bool slices = choice.way == COLL_WAY_TWO_TRIPS || choice.way == COLL_ALGO_TWO_SHOT_LL128;
         if (call.bytes < choice.bytes && slices) {
             struct coll_ask rest = *ask; /* it may be too little for every member's slice */
             rest.dst = (char *)ask->dst + at;

@@ -18,7 +18,7 @@ enum {
 /* An event of the GPU behind the first `given` requests. */
 struct mark {
     uint64_t given;
-    struct gpu_mark *event;
+    struct gpu_event *event;
 };
 
 struct serve {
@@ -49,7 +49,7 @@ weft_status serve_open(const struct path_world *world, struct serve **result)
 static void drop_marks(struct serve *serve)
 {
     for (; serve->first_mark < serve->next_mark; serve->first_mark++)
-        gpu_mark_drop(serve->world->gpu, &serve->marks[serve->first_mark % MARKS].event);
+        gpu_event_release(serve->world->gpu, &serve->marks[serve->first_mark % MARKS].event);
 }
 
 void serve_close(struct serve *serve)
@@ -124,7 +124,7 @@ static weft_status settle(struct serve *serve)
 {
     if (!serve->unsettled)
         return WEFT_OK;
-    weft_status status = gpu_lane_quiet(serve->world->gpu, SERVE_LANE);
+    weft_status status = gpu_stream_quiet(serve->world->gpu, SERVE_LANE);
     if (!status) {
         serve->unsettled = serve->unmarked = false;
         drop_marks(serve);
@@ -149,7 +149,7 @@ weft_status serve_look(struct serve *serve, uint64_t *complete)
     weft_status status = WEFT_OK;
     while (!status && serve->first_mark < serve->next_mark) {
         struct mark *mark = &serve->marks[serve->first_mark % MARKS];
-        status = gpu_mark_passed(serve->world->gpu, &mark->event);
+        status = gpu_event_query(serve->world->gpu, &mark->event);
         if (status || mark->event)
             break;
         serve->complete = mark->given;
@@ -171,7 +171,7 @@ static weft_status mark(struct serve *serve)
     if (serve->next_mark - serve->first_mark == MARKS)
         return settle(serve);
     next->given = serve->given;
-    weft_status status = gpu_mark_put(serve->world->gpu, SERVE_LANE, &next->event);
+    weft_status status = gpu_event_record(serve->world->gpu, SERVE_LANE, &next->event);
     if (status)
         return status;
     serve->next_mark++;
@@ -332,8 +332,8 @@ static bool as_words(struct serve *serve, const struct serve_request *r, const v
                   r->signal_op == WEFT_SIGNAL_SET;
     if (r->segment != SEG_GPU || !(set || put || signal))
         return false;
-    *n = gpu_words_of(gpu_place(serve, r->offset), set ? (const void *)&r->value : data,
-                      (size_t)r->bytes, words);
+    *n = gpu_split_words(gpu_place(serve, r->offset), set ? (const void *)&r->value : data,
+                         (size_t)r->bytes, words);
     if (!*n && !(signal && r->bytes == 0))
         return false;
     if (signal)
@@ -349,7 +349,7 @@ static bool store_words(struct serve *serve, const struct serve_request *r, cons
     struct gpu_word words[GPU_MOST_WORDS];
     int n;
     if (serve->next_mark - serve->first_mark == MARKS || !as_words(serve, r, data, words, &n) ||
-        gpu_store_marked(serve->world->gpu, SERVE_LANE, words, n, &next->event) || !next->event)
+        gpu_store_recorded(serve->world->gpu, SERVE_LANE, words, n, &next->event) || !next->event)
         return false;
     next->given = serve->given;
     serve->next_mark++;

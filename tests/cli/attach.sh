@@ -23,7 +23,7 @@ for attempt in {1..200}; do
         grep -q 'PE 1 --barrier-->' "$folder/text" && break
 done
 grep -q "^PE 0  pid $pid  .*h?\[31m?ng  running for " "$folder/text" || fail "PE 0's line"
-grep -qE '^    waiting [0-9.]+ s in barrier for PE [02]: step [0-9]+ of team 0 awaited' "$folder/text" || fail "the wait"
+grep -qE '^    waiting [0-9.]+ s in barrier for PE [02]: awaits step [0-9]+ of team 0' "$folder/text" || fail "the wait"
 grep -qE '^1 of 3 PEs wait, directly or through others, for PE [02] \(pid [0-9]+\), which is not waiting' \
     "$folder/text" || fail "the diagnosis"
 LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177-\377]')" "$folder/text" &&
@@ -55,7 +55,7 @@ expect 1 'is not a PE of a Weft job' $!
 kill $!
 "$weft" attach "$launcher" | grep -q "^PE 0  pid $pid " || fail "the PID of the launcher is refused"
 expect 1 'there is no process 4194305' 4194305
-expect 2 'is not a process number' nobody
+expect 2 'is not a process id' nobody
 expect 2 'the PID of a PE is missing'
 expect 2 'not a number from 0 to' --history 65 "$pid"
 [ $failures -eq 0 ] || cat "$folder/text" "$folder/json" "$folder/errors"

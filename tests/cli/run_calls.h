@@ -6,7 +6,7 @@
 #ifndef WEFT_TESTS_CLI_RUN_CALLS_H
 #define WEFT_TESTS_CLI_RUN_CALLS_H
 
-#include "run_hosts.h"
+#include "run/hosts.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -282,7 +282,7 @@ WEAK void run_program_ended(struct run *run, int pe)
     log_call("program of PE %d ended", pe);
 }
 
-WEAK void run_tell_end(struct run *run, int pe)
+WEAK void run_send_end(struct run *run, int pe)
 {
     log_call("tell PE %d the end", pe);
 }

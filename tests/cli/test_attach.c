@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach.h"
+#include "attach/attach.h"
 #include "base/printable.h"
 #include "box/box.h"
 #include "job/device_state.h"
@@ -139,7 +139,7 @@ static void a_box_is_decoded(void **state)
     assert_int_equal(strlen(pe.failure), sizeof box->failure - 1);
 
     assert_int_equal(pe.n_waits, 4);
-    assert_string_equal(pe.waits[0].what, "step 5 of team 3 awaited, which is at 4");
+    assert_string_equal(pe.waits[0].what, "awaits step 5 of team 3, which is at step 4");
     assert_string_equal(pe.waits[1].what, "expected ? 1, seen 0 at offset 0 of the GPU heap");
     assert_string_equal(pe.waits[2].what,
                         "expected < -5, seen -9223372036854775808 at offset 24 of "
@@ -380,10 +380,10 @@ static void own_memory_that_nobody_changes(void **state)
     struct boxes_job job = make_job(3);
     wait_for(1, "wait_until", -1);
     says(&job, "PE 1 waits in wait_until for its own memory to change (words of "
-               "it), and no PE that should store there is known; 1 of 3 PEs wait");
+               "it), and the PE that should store there is unknown; 1 of 3 PEs wait");
     wait_for(2, "barrier", 1); /* through PE 1, of whom it is not known for whom it waits */
     says(&job, "PE 1 waits in wait_until for its own memory to change (words of "
-               "it), and no PE that should store there is known; 2 of 3 PEs wait");
+               "it), and the PE that should store there is unknown; 2 of 3 PEs wait");
 }
 
 static void states_have_names(void **state)
@@ -448,10 +448,9 @@ static void people_read(void **state)
         "    failed: lost\n"
         "    waiting 1.5 s in barrier for PE 1: words of it\n"
         "    kernel words\n"
-        "    proxy: 9 operations carried out, 7 complete; put to PE 1 under way for 0.5 s, at "
-        "least 3 "
-        "behind it\n"
-        "    proxy, ring 2: 5 operations carried out, 5 complete\n"
+        "    proxy: 9 operations executed, 7 complete; put to PE 1 in progress for 0.5 s, at "
+        "least 3 queued behind it\n"
+        "    proxy, ring 2: 5 operations executed, 5 complete\n"
         "    path p2p: 20 operations, 160 bytes, last: get from PE 1\n"
         "PE 1  pid 101  prog  running for 2.5 s\n"
         "    last operations: put(4096 B) sync  (3 in all)\n"

@@ -6,7 +6,7 @@
 #include "bench/file.h"
 #include "bench/plot.h"
 #include "commands.h"
-#include "run.h"
+#include "run/run.h"
 
 #include "tests/golden.h"
 #include "tool/tool.h"
@@ -512,7 +512,7 @@ static void add_entries(void)
             "floor %d, largest %zu, apart %d, by units %d, room %d\n",
             e->name, e->family ? e->family : "-", e->scope, e->target, e->memories, e->shape,
             e->sized, e->gridded, e->bytes, e->src_per_pe, e->dst_per_pe, e->floor, e->largest,
-            e->apart, e->by_units, e->room != NULL);
+            e->apart, e->by_units, e->buffer_bytes != NULL);
     }
 }
 
@@ -954,8 +954,8 @@ static int dump_coll(int argc, char **argv)
         coll_print_head(&b);
     for (int i = 0; i < COLL_OPS * 2; i++) {
         struct coll_row row = {.op = i % COLL_OPS,
-                               .way = (enum coll_way)(i % COLL_WAYS),
-                               .taken = (enum coll_way)((i * 2 + 1) % COLL_WAYS),
+                               .way = (enum coll_algorithm)(i % COLL_WAYS),
+                               .taken = (enum coll_algorithm)((i * 2 + 1) % COLL_WAYS),
                                .bytes = (size_t)24 << i,
                                .us = {i % 3 ? 1.5 + i : -1, 99.94 + 0.01 * i, i % 4 ? 7 : -1},
                                .us_min = {i % 3 ? 1.25 + i : -1, 88.8, i % 4 ? 6.5 : -1},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `weft run` does when PEs join, leave, fail and close their connection (run_server.c): call
- * by call, without sockets. */
+/* What `weft run` does when PEs join, leave, fail and close their connection (cli/run/server.c):
+ * call by call, without sockets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,9 +109,9 @@ static void the_end_is_told_once(void **state)
     struct run run = opened(2);
     run.end_status = WEFT_ERR_JOB;
     strcpy(run.end_sentence, "why it ends, and so on");
-    run_tell_end(&run, 1);
+    run_send_end(&run, 1);
     expect_log("end WEFT_ERR_JOB to 1 with -1: 22 bytes\n");
-    run_tell_end(&run, 1);
+    run_send_end(&run, 1);
     expect_log("");
     closed(&run);
 }
@@ -157,7 +157,7 @@ static void joining(void **state)
     run.hosts = &host;
     events->joined(&run, 1, 777);
     expect_log("");
-    run.phase = RUN_TOLD;
+    run.phase = RUN_NOTIFIED;
     run.end_status = WEFT_ERR_JOB;
     strcpy(run.end_sentence, "why it ends, and so on");
     run.pes[0].exited = true;
@@ -180,12 +180,12 @@ static void joining_what_others_have_left(void **state)
     events->joined(&run, 1, 502);
     expect_log("");
     events->joined(&run, 1, 502);
-    expect_log("end for PE 2, WEFT_ERR_PEER_DEAD, result 1: \"PE 12 ended before it joined the job "
-               "that others wait in\"\n");
+    expect_log("end for PE 2, WEFT_ERR_PEER_DEAD, result 1: \"PE 12 ended before it joined the "
+               "job that other PEs wait for\"\n");
     run.pes[0].exited = true; /* the first one counts */
     events->joined(&run, 1, 502);
-    expect_log("end for PE 0, WEFT_ERR_PEER_DEAD, result 1: \"PE 10 ended before it joined the job "
-               "that others wait in\"\n");
+    expect_log("end for PE 0, WEFT_ERR_PEER_DEAD, result 1: \"PE 10 ended before it joined the "
+               "job that other PEs wait for\"\n");
     closed(&run);
 }
 
@@ -260,20 +260,20 @@ static void room_in_sockets(void **state)
     struct run run = opened(3);
     const struct hub_events *events = events_of(&run);
     struct wire *wires = run.hub.wires;
-    events->room(&run, 1);
+    events->unsent_changed(&run, 1);
     expect_log("rewatch 1302 in: socket 1\n");
     assert_false(run.retry_soon);
     struct wire_unsent unsent = {.fd = -1};
     wires[1].unsent = &unsent;
     wires[1].starved = true;
-    events->room(&run, 1);
+    events->unsent_changed(&run, 1);
     expect_log("rewatch 1302 in out: socket 1\n");
     assert_true(run.retry_soon);
-    events->room(&run, 2);
+    events->unsent_changed(&run, 2);
     assert_true(run.retry_soon);
     wires[2].fd = -1;
     *call_log = '\0';
-    events->room(&run, 2);
+    events->unsent_changed(&run, 2);
     expect_log("");
     wires[2].starved = true;
     wires[0].starved = true;

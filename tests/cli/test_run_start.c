@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How `weft run` starts PEs (run_start.c): which file, which CPUs, which descriptors and variables,
- * call by call. The child that clone() makes runs here, up to where it would become the program. */
+/* How `weft run` starts PEs (cli/run/start.c): which file, which CPUs, which descriptors and
+ * variables, call by call. The child that clone() makes runs here, up to where it would become the
+ * program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -717,7 +718,7 @@ static void what_fails_is_said(void **state)
         {"fcntl", 0, EBADF, "starting PE 5: passing it the launcher's socket: Bad file descriptor",
          PLAIN},
         {"sched_setaffinity", 0, EPERM,
-         "starting PE 5: binding it to its CPUs (--bind=none does without): Operation not "
+         "starting PE 5: binding it to its CPUs (--bind=none skips this): Operation not "
          "permitted",
          BOUND},
     };

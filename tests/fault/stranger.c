@@ -117,7 +117,7 @@ static void begin_message(uint64_t number)
 {
     memset(&message, 0, sizeof message);
     message.head = (struct net_head){
-        .word = number % 3, .number = number, .from = 1, .bytes = sizeof message.head};
+        .auth_word = number % 3, .sequence = number, .from = 1, .bytes = sizeof message.head};
 }
 
 static void add(struct net_record record, const void *of_kind, size_t bytes)
@@ -181,7 +181,7 @@ static void attack_done(struct stranger *s)
     for (int i = 0; i < 3; i++)
         for (uint64_t n = 0; n < 3; n++) {
             begin_message(n);
-            message.head.handled = message.head.answered = numbers[i];
+            message.head.handled = message.head.answers_received = numbers[i];
             send_message(s);
         }
 }

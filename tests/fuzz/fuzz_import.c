@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine/doctor.h"
-#include "machine/explain.h"
-#include "machine/import.h"
+#include "machine/checks/doctor.h"
+#include "machine/checks/explain.h"
+#include "machine/import/import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = (const char *)data;
     struct import im = {.machine = machine_new("fuzz"), .name = "fuzz"};
     if (IMPORTER(&im, text, size) == WEFT_OK) {
-        machine_disbelieve(im.machine);
+        machine_reject_invalid(im.machine);
         if (machine_check(im.machine) == WEFT_OK) {
             record_and_read(im.machine);
             ask(im.machine);

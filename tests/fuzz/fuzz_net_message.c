@@ -80,37 +80,38 @@ static void make_right(struct net_end *end, struct net_head *head, uint8_t contr
 {
     const struct net_peer *peer = &end->peers[1 + from % (END_PES - 1)];
     bool answers = control & ANSWERS;
-    uint64_t last = answers ? peer->answers_came : peer->begun;
+    uint64_t last = answers ? peer->answers_received : peer->begun;
     head->from = peer->pe;
-    head->word = peer->takes.word;
+    head->auth_word = peer->incoming.auth_word;
     head->bytes = bytes;
     head->flags = (uint16_t)((head->flags & ~NET_ANSWERS) | (answers ? NET_ANSWERS : 0));
     if (control & (IN_TURN | AHEAD))
-        head->number = last + 1 + (control & AHEAD ? from / 2 : 0) +
-                       (answers ? peer->takes.answers : peer->takes.requests);
-    if (head->handled - peer->sends.requests > peer->sent)
-        head->handled = peer->sends.requests + head->handled % (peer->sent + 1);
-    if (head->answered - peer->sends.answers > peer->answers_sent)
-        head->answered = peer->sends.answers + head->answered % (peer->answers_sent + 1);
+        head->sequence = last + 1 + (control & AHEAD ? from / 2 : 0) +
+                         (answers ? peer->incoming.first_answer : peer->incoming.first_request);
+    if (head->handled - peer->outgoing.first_request > peer->last_sent)
+        head->handled = peer->outgoing.first_request + head->handled % (peer->last_sent + 1);
+    if (head->answers_received - peer->outgoing.first_answer > peer->answers_sent)
+        head->answers_received =
+            peer->outgoing.first_answer + head->answers_received % (peer->answers_sent + 1);
 }
 
 /* libFuzzer learns the words, from comparisons, and strangers do not. */
 static void forget_word(const struct net_end *end, struct net_head *head)
 {
     for (int pe = 0; pe < END_PES; pe++)
-        head->word ^= head->word == end->peers[pe].takes.word;
+        head->auth_word ^= head->auth_word == end->peers[pe].incoming.auth_word;
 }
 
 static void feed_stranger(struct net_end *end, const void *message, size_t count)
 {
     struct net_peer before[END_PES];
     unsigned char heap[END_HEAP_BYTES];
-    uint64_t strangers = end->net.strangers;
+    uint64_t strangers = end->net.unauthenticated;
     memcpy(before, end->peers, sizeof before);
     memcpy(heap, end->heap, sizeof heap);
     end_feed(end, message, count);
-    if (end->net.strangers != strangers + 1 || memcmp(before, end->peers, sizeof before) != 0 ||
-        memcmp(heap, end->heap, sizeof heap) != 0)
+    if (end->net.unauthenticated != strangers + 1 ||
+        memcmp(before, end->peers, sizeof before) != 0 || memcmp(heap, end->heap, sizeof heap) != 0)
         abort();
 }
 

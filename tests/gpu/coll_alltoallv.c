@@ -8,7 +8,7 @@
  *                             is far away */
 #include "coll_job.h"
 
-#include "ops/coll_kernel.h"
+#include "ops/coll/kernel.h"
 
 #include <signal.h>
 
@@ -169,7 +169,7 @@ static weft_status call(const struct members *t, const struct way *way, enum kin
 static uint64_t rounds(const struct members *t)
 {
     uint64_t number = 0;
-    OK(gpu_coll_number(job->gpu, t->team->slot, &number));
+    OK(gpu_coll_read_number(job->gpu, t->team->slot, &number));
     return number;
 }
 
@@ -181,7 +181,7 @@ static void exchange(const struct members *t, const struct way *way, enum kind d
 {
     bool serves = coll_kernel_serves(t->team);
     if (!t->team->coll) /* which begins at a number of its own */
-        OK(coll_kernel_force(t->team, COLL_WAY_AUTO, 64));
+        OK(coll_kernel_force(t->team, COLL_ALGO_AUTO, 64));
     uint64_t before = serves ? rounds(t) : 0;
     struct sizes s = make(t, most, 900 + most);
     OK(call(t, way, dst, &s));

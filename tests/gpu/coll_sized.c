@@ -8,7 +8,7 @@
  *   coll_sized dies NAME  the last PE is killed while PE 0 waits in it; WEFT_WAIT_LIMIT is far
  *   away */
 #include "coll_job.h"
-#include "ops/coll_kernel.h"
+#include "ops/coll/kernel.h"
 
 #include <signal.h>
 
@@ -103,7 +103,7 @@ static char *destination(void)
 static uint64_t rounds(const struct members *t)
 {
     uint64_t number = 0;
-    OK(gpu_coll_number(job->gpu, t->team->slot, &number));
+    OK(gpu_coll_read_number(job->gpu, t->team->slot, &number));
     return number;
 }
 

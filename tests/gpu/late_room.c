@@ -11,17 +11,17 @@
 
 enum { BYTES = 1 << 20 };
 
-bool __real_net_answer_came(struct path_common *net, uint64_t token, weft_status *status);
-bool __wrap_net_answer_came(struct path_common *net, uint64_t token, weft_status *status);
+bool __real_net_poll_answer(struct path_common *net, uint64_t token, weft_status *status);
+bool __wrap_net_poll_answer(struct path_common *net, uint64_t token, weft_status *status);
 
 static _Atomic bool asked;
 
 /* Not before the other one knows the room. */
-bool __wrap_net_answer_came(struct path_common *net, uint64_t token, weft_status *status)
+bool __wrap_net_poll_answer(struct path_common *net, uint64_t token, weft_status *status)
 {
     for (int pe = 0; pe < net->world->npes; pe++)
-        if (net->peers[pe].stage && net->peers[pe].stage->room_asked)
-            return __real_net_answer_came(net, token, status);
+        if (net->peers[pe].stage && net->peers[pe].stage->peer_buffer_known)
+            return __real_net_poll_answer(net, token, status);
     asked = true;
     return false;
 }

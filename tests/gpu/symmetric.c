@@ -134,7 +134,7 @@ static void refusals(void)
     if (n > 1) {
         piece = make_piece(&cuda, PIECE, ordinal, 0);
         FAILS(weft_register_symmetric(job, (void *)(uintptr_t)piece.base, 8, &symmetric),
-              WEFT_ERR_UNSUPPORTED, "its peers need a descriptor");
+              WEFT_ERR_UNSUPPORTED, "peers need a file descriptor");
         drop_piece(&cuda, piece);
     }
     int devices = 0;
@@ -142,7 +142,7 @@ static void refusals(void)
     if (devices > 1) {
         piece = make_piece(&cuda, PIECE, !ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
         FAILS(weft_register_symmetric(job, (void *)(uintptr_t)piece.base, 8, &symmetric),
-              WEFT_ERR_UNSUPPORTED, "this PE's heap is of GPU");
+              WEFT_ERR_UNSUPPORTED, "this PE's heap is on GPU");
         drop_piece(&cuda, piece);
     }
 }
@@ -156,16 +156,16 @@ static void mismatches(void)
     struct piece piece = shareable(PIECE);
     char *base = (char *)(uintptr_t)piece.base;
     FAILS(weft_register_symmetric(job, base, me ? 64 : 128, &symmetric), WEFT_ERR_MISMATCH,
-          "it must be the same everywhere");
+          "it must be the same at every PE");
     FAILS(weft_register_symmetric(job, base + (me ? 0 : 64), 64, &symmetric), WEFT_ERR_MISMATCH,
-          "it must be the same everywhere");
+          "it must be the same at every PE");
     struct piece larger = shareable(me ? PIECE : 2 * PIECE);
     FAILS(weft_register_symmetric(job, (void *)(uintptr_t)larger.base, 64, &symmetric),
-          WEFT_ERR_MISMATCH, "it must be the same everywhere");
+          WEFT_ERR_MISMATCH, "it must be the same at every PE");
     drop_piece(&cuda, larger);
     static char host[64];
     FAILS(weft_register_symmetric(job, me == n - 1 ? host : base, 64, &symmetric), WEFT_ERR_ADDRESS,
-          me == n - 1 ? "is not memory of cuMemCreate()" : "because PE");
+          me == n - 1 ? "is not memory of cuMemCreate()" : " failed: ");
     drop_piece(&cuda, piece);
 }
 
@@ -206,7 +206,7 @@ static void places(void)
               "registered memory");
         struct piece large = shareable(info.heap_window - info.heap_backed);
         FAILS(weft_register_symmetric(job, (void *)(uintptr_t)large.base, 64, &none),
-              WEFT_ERR_NO_MEMORY, "do not fit into the windows");
+              WEFT_ERR_NO_MEMORY, "do not fit into the GPU heap's windows");
         drop_piece(&cuda, large);
     }
     for (int i = 0; i < 3; i++) {

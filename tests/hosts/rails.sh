@@ -108,8 +108,8 @@ gpu() {
 # Unasked each PE takes one, the next PE the next one.
 shared_out() {
     WEFT_FABRIC_INTERFACE='' share a run 0 "$weft" run --hosts a:2,b:2 "$build/bin/rails" 1
-    says '^PE 0: .* on eth[01] .*; one of 2 at a distance that is not told$'
-    says '^PE 1: .* on eth[01] .*; one of 2 at a distance that is not told; large transfers over eth[01]$'
+    says '^PE 0: .* on eth[01] .*; one of 2 at unknown distance$'
+    says '^PE 1: .* on eth[01] .*; one of 2 at unknown distance; large transfers over eth[01]$'
     says_not ' alone'
     at_least "KiB over eth0" $first 2000
     at_least "KiB over eth1" $second 2000
@@ -118,7 +118,7 @@ shared_out() {
 # All on one, though there are two: said once for each node.
 crowd() {
     WEFT_FABRIC_INTERFACE=eth0 run 0 "$weft" run --hosts a:3,b:2 "$build/bin/rails" 0 100000
-    times 1 'path net: all 3 PEs of this node use eth0 alone, while eth[01],eth[01] can be used; with all of them in WEFT_FABRIC_INTERFACE'
+    times 1 'path net: all 3 PEs of this node use eth0 alone, while eth[01],eth[01] can be used; list all of them in WEFT_FABRIC_INTERFACE'
     times 1 'path net: all 2 PEs of this node use eth0 alone'
     WEFT_FABRIC_INTERFACE=eth0,eth1 run 0 "$weft" run --hosts a:2,b:2 "$build/bin/rails" 0 100000
     says_not ' alone'
@@ -142,7 +142,7 @@ bad_input() {
     WEFT_FABRIC_INTERFACE=, run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
     says 'WEFT_FABRIC_INTERFACE names "", which'
     WEFT_FABRIC_RAILS=9 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
-    says 'WEFT_FABRIC_RAILS is 9, and a PE uses 1 to 8 NICs'
+    says 'WEFT_FABRIC_RAILS is 9; a PE uses 1 to 8 NICs'
     WEFT_FABRIC_RAILS=-1 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
     says 'WEFT_FABRIC_RAILS is -1'
     WEFT_FABRIC_RAILS=two run 2 "$weft" run --hosts a,b "$build/bin/rails" 0
@@ -202,7 +202,7 @@ rail_down() {
     start 14
     ip link set to1-b down
     wait $launcher || fail "a rail that went down has ended the job"
-    says 'path net: eth1 is given up, since what went to PE [01] failed \(provider .*\): nothing has moved for 6 s; large transfers go on over eth0'
+    says 'path net: eth1 is given up, since transfers to PE [01] failed \(provider .*\): no transfer completed for 6 s; large transfers continue over eth0'
     says '^PE 1: [0-9]+ rounds'
     ip link set to1-b up
 }
@@ -224,7 +224,7 @@ rail_reset() {
         skipped=1
         return
     fi
-    says 'path net: eth1 is given up, since what went to PE [01] failed \(provider .*\): '
+    says 'path net: eth1 is given up, since transfers to PE [01] failed \(provider .*\): '
 }
 
 # The NIC that messages go over is gone, and each message, atomic and signal is counted once over the other.
@@ -233,7 +233,7 @@ home_moves() {
     says '^PE 0: .*net: provider .* on eth1 '
     ip link set to1-b down
     wait $launcher || fail "a NIC that went down has ended the job"
-    says 'path net: eth1 is given up, since what went to PE [01] failed \(provider .*\): nothing has come for [6-9] s; messages and transfers go on over eth0'
+    says 'path net: eth1 is given up, since transfers to PE [01] failed \(provider .*\): nothing received for [6-9] s; messages and transfers continue over eth0'
     says '^PE 0: counted [0-9]+ steps'
     says '^PE 1: counted [0-9]+ steps'
     ip link set to1-b up
@@ -244,7 +244,7 @@ home_one_way() {
     WEFT_FABRIC_INTERFACE=eth1,eth0 start_program counted 16 one
     ip -n b neigh replace 10.78.0.1 lladdr 02:00:00:00:00:99 dev eth1 nud permanent
     wait $launcher || fail "a NIC whose packets are lost has ended the job"
-    says 'path net: eth1 is given up, since .*; messages and transfers go on over eth0'
+    says 'path net: eth1 is given up, since .*; messages and transfers continue over eth0'
     says '^PE 0: counted [0-9]+ steps'
     says '^PE 1: counted [0-9]+ steps'
     ip -n b neigh del 10.78.0.1 dev eth1
@@ -255,7 +255,7 @@ home_moves_large() {
     WEFT_FABRIC_INTERFACE=eth1,eth0 start 18
     ip link set to1-b down
     wait $launcher || fail "a NIC that went down has ended the job"
-    says 'path net: eth1 is given up, since .*; messages and transfers go on over eth0'
+    says 'path net: eth1 is given up, since .*; messages and transfers continue over eth0'
     says '^PE 1: [0-9]+ rounds'
     ip link set to1-b up
 }
@@ -279,7 +279,7 @@ home_reset() {
         skipped=1
     fi
     wait $launcher || fail "a NIC whose connections were cut has ended the job"
-    [ $skipped = 1 ] || says 'path net: eth1 is given up, since .*; messages and transfers go on over eth0'
+    [ $skipped = 1 ] || says 'path net: eth1 is given up, since .*; messages and transfers continue over eth0'
     says '^PE 1: counted [0-9]+ steps'
 }
 

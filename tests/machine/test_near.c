@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "machine/routes.h"
+#include "machine/routes/routes.h"
 #include "path/net/near.h"
 #include "path/net/pick.h"
 
@@ -45,9 +45,9 @@ static void add_chain(const struct machine *m, const struct machine_pci *pci, ch
     snprintf(chain + used, bytes - used, "/%s", pci->bdf.value);
 }
 
-static struct net_place place_of(const struct machine *m, const struct endpoint *end)
+static struct net_device_location place_of(const struct machine *m, const struct endpoint *end)
 {
-    struct net_place place = {.numa = -1};
+    struct net_device_location place = {.numa = -1};
     if (!end->pci)
         return place;
     add_chain(m, end->pci, place.chain, sizeof place.chain);
@@ -55,12 +55,12 @@ static struct net_place place_of(const struct machine *m, const struct endpoint 
     return place;
 }
 
-static struct net_spot spot_of_gpu(const struct machine *m, int gpu, struct endpoint *end)
+static struct net_pe_location spot_of_gpu(const struct machine *m, int gpu, struct endpoint *end)
 {
     char name[16];
     snprintf(name, sizeof name, "gpu%d", gpu);
     assert_int_equal(endpoint_find(m, name, end), WEFT_OK);
-    return (struct net_spot){.gpu = true, .device = place_of(m, end)};
+    return (struct net_pe_location){.gpu = true, .device = place_of(m, end)};
 }
 
 static const char *const machines[] = {"dgx-1v",
@@ -76,10 +76,10 @@ enum { MACHINES_COUNT = sizeof machines / sizeof machines[0] };
 
 static void as_the_model_says(void **state)
 {
-    static const enum net_near same[] = {
-        [LEVEL_PIX] = NET_NEAR_PIX, [LEVEL_PXB] = NET_NEAR_PXB,
-        [LEVEL_PHB] = NET_NEAR_PHB, [LEVEL_NODE] = NET_NEAR_NODE,
-        [LEVEL_SYS] = NET_NEAR_SYS, [LEVEL_UNKNOWN] = NET_NEAR_UNKNOWN};
+    static const enum net_distance same[] = {
+        [LEVEL_PIX] = NET_DISTANCE_PIX, [LEVEL_PXB] = NET_DISTANCE_PXB,
+        [LEVEL_PHB] = NET_DISTANCE_PHB, [LEVEL_NODE] = NET_DISTANCE_NODE,
+        [LEVEL_SYS] = NET_DISTANCE_SYS, [LEVEL_UNKNOWN] = NET_DISTANCE_UNKNOWN};
     int pairs = 0;
     (void)state;
     for (size_t i = 0; i < MACHINES_COUNT; i++) {
@@ -87,18 +87,18 @@ static void as_the_model_says(void **state)
         for (size_t g = 0; g < m->n_gpus; g++)
             for (size_t n = 0; n < m->n_nics; n++, pairs++) {
                 struct endpoint gpu, nic;
-                struct net_spot spot = spot_of_gpu(m, (int)g, &gpu);
+                struct net_pe_location spot = spot_of_gpu(m, (int)g, &gpu);
                 assert_int_equal(endpoint_find(m, m->nics[n].name.value, &nic), WEFT_OK);
-                struct net_place place = place_of(m, &nic);
+                struct net_device_location place = place_of(m, &nic);
                 enum level level = routes_level(m, gpu.pci, nic.pci);
-                enum net_near near = net_near(&spot, &place);
+                enum net_distance near = net_find_distance(&spot, &place);
                 /* what is read from /sys does not tell that a tree is flat; all are alike then */
-                if (level == LEVEL_UNKNOWN && near == NET_NEAR_PHB && machine_is_flat(m))
+                if (level == LEVEL_UNKNOWN && near == NET_DISTANCE_PHB && machine_is_flat(m))
                     continue;
-                if (near != same[level] || strcmp(net_near_name(near), level_name(level)) != 0)
+                if (near != same[level] || strcmp(net_distance_name(near), level_name(level)) != 0)
                     fail_msg("%s, %s to %s: %s instead of %s (%s, %s)", machines[i], gpu.name,
-                             nic.name, net_near_name(near), level_name(level), spot.device.chain,
-                             place.chain);
+                             nic.name, net_distance_name(near), level_name(level),
+                             spot.device.chain, place.chain);
             }
         machine_free(m);
     }
@@ -110,12 +110,12 @@ static void tell_all(const struct machine *m, struct net_candidates *all)
 {
     for (size_t g = 0; g < m->n_gpus; g++) {
         struct endpoint gpu, nic;
-        struct net_spot spot = spot_of_gpu(m, (int)g, &gpu);
+        struct net_pe_location spot = spot_of_gpu(m, (int)g, &gpu);
         for (size_t n = 0; n < m->n_nics; n++) {
             assert_int_equal(endpoint_find(m, m->nics[n].name.value, &nic), WEFT_OK);
-            struct net_place place = place_of(m, &nic);
-            all[g].list[all[g].count++] =
-                (struct net_candidate){.name = n + 1, .near = (uint8_t)net_near(&spot, &place)};
+            struct net_device_location place = place_of(m, &nic);
+            all[g].list[all[g].count++] = (struct net_candidate){
+                .name = n + 1, .distance = (uint8_t)net_find_distance(&spot, &place)};
         }
     }
 }
@@ -143,10 +143,10 @@ static void taken_on_them(void **state)
         for (int pe = 0; pe < (int)m->n_gpus; pe++) {
             struct net_picked picked;
             net_pick(all, node_of, (int)m->n_gpus, pe, &picked);
-            got[pe] = (char)('0' + picked.home);
-            assert_int_equal(picked.crowded, rows[i].crowded);
+            got[pe] = (char)('0' + picked.first_rail);
+            assert_int_equal(picked.all_on_one_nic, rows[i].crowded);
             for (int n = 0; n < all[pe].count; n++)
-                assert_true(all[pe].list[n].near >= all[pe].list[picked.home].near);
+                assert_true(all[pe].list[n].distance >= all[pe].list[picked.first_rail].distance);
         }
         if (strcmp(got, rows[i].taken) != 0)
             fail_msg("%s: %s instead of %s", rows[i].machine, got, rows[i].taken);
@@ -161,60 +161,71 @@ static void apart(void **state)
     static const struct {
         const char *a, *b;
         int numa_a, numa_b;
-        enum net_near near;
+        enum net_distance near;
     } rows[] = {
         {"pci0000:00/0000:00:01.0/0000:01:00.0", "pci0000:00/0000:00:02.0/0000:02:00.0", 0, 0,
-         NET_NEAR_PHB},
+         NET_DISTANCE_PHB},
         {"pci0000:00/0000:00:01.0/0000:01:00.0", "pci0000:00/0000:00:01.0/0000:01:00.1", 0, 0,
-         NET_NEAR_PIX},
+         NET_DISTANCE_PIX},
         {"pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0",
-         "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0", 0, 0, NET_NEAR_PIX},
+         "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0", 0, 0, NET_DISTANCE_PIX},
         {"pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0",
-         "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:06:00.0", 0, 0, NET_NEAR_PXB},
-        {"pci0000:00/0000:00:05.0", "pci0000:00/0000:00:06.0", -1, -1, NET_NEAR_PHB},
-        {"pci0000:00/0000:00:05.0", "pci0000:0f/0000:0f:05.0", 1, 1, NET_NEAR_NODE},
-        {"pci0000:00/0000:00:05.0", "pci0000:01/0000:01:05.0", 0, 1, NET_NEAR_SYS},
-        {"pci0000:00/0000:00:05.0", "pci0000:01/0000:01:05.0", -1, 1, NET_NEAR_UNKNOWN},
-        {"pci0000:00/0000:00:05.0", "pci0000:01/0000:01:05.0", 1, -1, NET_NEAR_UNKNOWN},
-        {"qci0000:00/0000:00:05.0", "pci0000:00/0000:00:05.0", 0, 0, NET_NEAR_NODE},
-        {"pci0000:00/0000:00:05.0", "", 0, -1, NET_NEAR_UNKNOWN},
-        {"", "", -1, -1, NET_NEAR_UNKNOWN},
+         "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:06:00.0", 0, 0, NET_DISTANCE_PXB},
+        {"pci0000:00/0000:00:05.0", "pci0000:00/0000:00:06.0", -1, -1, NET_DISTANCE_PHB},
+        {"pci0000:00/0000:00:05.0", "pci0000:0f/0000:0f:05.0", 1, 1, NET_DISTANCE_NODE},
+        {"pci0000:00/0000:00:05.0", "pci0000:01/0000:01:05.0", 0, 1, NET_DISTANCE_SYS},
+        {"pci0000:00/0000:00:05.0", "pci0000:01/0000:01:05.0", -1, 1, NET_DISTANCE_UNKNOWN},
+        {"pci0000:00/0000:00:05.0", "pci0000:01/0000:01:05.0", 1, -1, NET_DISTANCE_UNKNOWN},
+        {"qci0000:00/0000:00:05.0", "pci0000:00/0000:00:05.0", 0, 0, NET_DISTANCE_NODE},
+        {"pci0000:00/0000:00:05.0", "", 0, -1, NET_DISTANCE_UNKNOWN},
+        {"", "", -1, -1, NET_DISTANCE_UNKNOWN},
         /* one that deep below, the other not */
         {"pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:06:00.0",
          "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0",
-         0, 0, NET_NEAR_PXB},
+         0, 0, NET_DISTANCE_PXB},
         /* one chain is the beginning of the other, or looks so */
-        {"pci0000:00/0000:00:01.0", "pci0000:00/0000:00:01.0", 0, 0, NET_NEAR_PIX},
-        {"pci0000:00/0000:00:01.0", "pci0000:00/0000:00:01.0/0000:01:00.0", 0, 0, NET_NEAR_PIX},
-        {"pci0000:00/0000:00:01.0/0000:01:00.0", "pci0000:00/0000:00:01.0", 0, 0, NET_NEAR_PIX},
-        {"pci0000:00/0000:00:01.0", "pci0000:00/0000:00:01.02/0000:01:00.0", 0, 0, NET_NEAR_PHB},
-        {"pci0000:00/0000:00:01.02/0000:01:00.0", "pci0000:00/0000:00:01.0", 0, 0, NET_NEAR_PHB},
-        {"", "pci0000:00/0000:00:05.0", 0, 0, NET_NEAR_NODE},
+        {"pci0000:00/0000:00:01.0", "pci0000:00/0000:00:01.0", 0, 0, NET_DISTANCE_PIX},
+        {"pci0000:00/0000:00:01.0", "pci0000:00/0000:00:01.0/0000:01:00.0", 0, 0, NET_DISTANCE_PIX},
+        {"pci0000:00/0000:00:01.0/0000:01:00.0", "pci0000:00/0000:00:01.0", 0, 0, NET_DISTANCE_PIX},
+        {"pci0000:00/0000:00:01.0", "pci0000:00/0000:00:01.02/0000:01:00.0", 0, 0,
+         NET_DISTANCE_PHB},
+        {"pci0000:00/0000:00:01.02/0000:01:00.0", "pci0000:00/0000:00:01.0", 0, 0,
+         NET_DISTANCE_PHB},
+        {"", "pci0000:00/0000:00:05.0", 0, 0, NET_DISTANCE_NODE},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct net_spot spot = {.gpu = true, .device.numa = rows[i].numa_a};
-        struct net_place nic = {.numa = rows[i].numa_b};
+        struct net_pe_location spot = {.gpu = true, .device.numa = rows[i].numa_a};
+        struct net_device_location nic = {.numa = rows[i].numa_b};
         strcpy(spot.device.chain, rows[i].a);
         strcpy(nic.chain, rows[i].b);
-        if (net_near(&spot, &nic) != rows[i].near)
-            fail_msg("row %zu: %s instead of %s", i, net_near_name(net_near(&spot, &nic)),
-                     net_near_name(rows[i].near));
+        if (net_find_distance(&spot, &nic) != rows[i].near)
+            fail_msg("row %zu: %s instead of %s", i,
+                     net_distance_name(net_find_distance(&spot, &nic)),
+                     net_distance_name(rows[i].near));
     }
-    struct net_spot cpus = {.numas = 1 << 1 | 1 << 2};
-    assert_int_equal(net_near(&cpus, &(struct net_place){"pci0000:00/0000:00:05.0", 1}),
-                     NET_NEAR_NODE);
-    assert_int_equal(net_near(&cpus, &(struct net_place){"pci0000:00/0000:00:05.0", 0}),
-                     NET_NEAR_SYS);
-    assert_int_equal(net_near(&cpus, &(struct net_place){"", -1}), NET_NEAR_UNKNOWN);
-    assert_int_equal(net_near(&cpus, &(struct net_place){"pci0000:00/0000:00:05.0", -1}),
-                     NET_NEAR_UNKNOWN);
-    assert_int_equal(net_near(&cpus, &(struct net_place){"", 2}), NET_NEAR_NODE);
+    struct net_pe_location cpus = {.numas = 1 << 1 | 1 << 2};
+    assert_int_equal(
+        net_find_distance(&cpus, &(struct net_device_location){"pci0000:00/0000:00:05.0", 1}),
+        NET_DISTANCE_NODE);
+    assert_int_equal(
+        net_find_distance(&cpus, &(struct net_device_location){"pci0000:00/0000:00:05.0", 0}),
+        NET_DISTANCE_SYS);
+    assert_int_equal(net_find_distance(&cpus, &(struct net_device_location){"", -1}),
+                     NET_DISTANCE_UNKNOWN);
+    assert_int_equal(
+        net_find_distance(&cpus, &(struct net_device_location){"pci0000:00/0000:00:05.0", -1}),
+        NET_DISTANCE_UNKNOWN);
+    assert_int_equal(net_find_distance(&cpus, &(struct net_device_location){"", 2}),
+                     NET_DISTANCE_NODE);
     cpus.numas |= (uint64_t)1 << 63 | 1;
-    assert_int_equal(net_near(&cpus, &(struct net_place){"", 63}), NET_NEAR_NODE);
-    assert_int_equal(net_near(&cpus, &(struct net_place){"", 64}), NET_NEAR_UNKNOWN);
+    assert_int_equal(net_find_distance(&cpus, &(struct net_device_location){"", 63}),
+                     NET_DISTANCE_NODE);
+    assert_int_equal(net_find_distance(&cpus, &(struct net_device_location){"", 64}),
+                     NET_DISTANCE_UNKNOWN);
     cpus.numas = 0; /* unknown */
-    assert_int_equal(net_near(&cpus, &(struct net_place){"", 0}), NET_NEAR_UNKNOWN);
+    assert_int_equal(net_find_distance(&cpus, &(struct net_device_location){"", 0}),
+                     NET_DISTANCE_UNKNOWN);
 }
 
 /* ---------------------------------------------------------------------------- files of a kernel */
@@ -290,29 +301,29 @@ static int open_files(void)
 
 static void places(void **state)
 {
-    struct net_place place;
+    struct net_device_location place;
     (void)state;
-    assert_true(net_place_of_interface(root, "mlx5_0", &place));
+    assert_true(net_locate_interface(root, "mlx5_0", &place));
     assert_string_equal(place.chain,
                         "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0");
     assert_int_equal(place.numa, 0);
-    assert_true(net_place_of_interface(root, "eth1", &place));
+    assert_true(net_locate_interface(root, "eth1", &place));
     assert_string_equal(place.chain, "pci0000:80/0000:80:03.0");
     assert_int_equal(place.numa, 1);
-    assert_true(net_place_of_pci(root, "0000:81:00.0", &place));
+    assert_true(net_locate_pci(root, "0000:81:00.0", &place));
     assert_string_equal(place.chain, "pci0000:80/0000:80:01.0/0000:81:00.0");
-    assert_false(net_place_of_pci(root, "0000:99:00.0", &place));
-    assert_false(net_place_of_interface(root, "veth0", &place));
+    assert_false(net_locate_pci(root, "0000:99:00.0", &place));
+    assert_false(net_locate_interface(root, "veth0", &place));
     assert_int_equal(place.numa, -1);
-    assert_false(net_place_of_interface(root, "moon0", &place));
-    assert_false(net_place_of_interface(root, "../../x", &place));
-    assert_int_equal(net_speed_of(root, "eth1"), 25000);
-    assert_int_equal(net_speed_of(root, "veth0"), 0);
-    assert_int_equal(net_speed_of(root, "moon0"), 0);
-    assert_true(net_place_of_interface(root, "eth2", &place));
+    assert_false(net_locate_interface(root, "moon0", &place));
+    assert_false(net_locate_interface(root, "../../x", &place));
+    assert_int_equal(net_get_speed(root, "eth1"), 25000);
+    assert_int_equal(net_get_speed(root, "veth0"), 0);
+    assert_int_equal(net_get_speed(root, "moon0"), 0);
+    assert_true(net_locate_interface(root, "eth2", &place));
     assert_string_equal(place.chain, "pci0000:80/0000:80:04.0");
-    assert_false(net_place_of_interface(root, "eth3", &place));
-    assert_int_equal(net_speed_of(root, "eth3"), 0);
+    assert_false(net_locate_interface(root, "eth3", &place));
+    assert_int_equal(net_get_speed(root, "eth3"), 0);
     assert_true(net_is_down(root, "eth2"));
     assert_false(net_is_down(root, "eth1"));
     assert_true(net_is_down(root, "veth0"));
@@ -321,13 +332,13 @@ static void places(void **state)
 
 static void cpus_of_devices(void **state)
 {
-    struct net_place place;
+    struct net_device_location place;
     cpu_set_t cpus;
     (void)state;
-    assert_true(net_place_of_interface(root, "eth1", &place));
+    assert_true(net_locate_interface(root, "eth1", &place));
     assert_true(net_cpus_at(root, &place, &cpus));
     assert_true(CPU_COUNT(&cpus) == 4 && CPU_ISSET(4, &cpus) && CPU_ISSET(7, &cpus));
-    assert_true(net_place_of_pci(root, "0000:03:00.0", &place));
+    assert_true(net_locate_pci(root, "0000:03:00.0", &place));
     assert_true(net_cpus_at(root, &place, &cpus));
     assert_true(CPU_COUNT(&cpus) == 4 && CPU_ISSET(0, &cpus) && CPU_ISSET(3, &cpus));
     place.numa = -1;
@@ -373,34 +384,34 @@ static void spots(void **state)
         {0, "10000:81:00.0", NULL, "the CPUs of NUMA node 1"},
     };
     cpu_set_t cpus;
-    struct net_spot spot;
+    struct net_pe_location spot;
     (void)state;
     int before = open_files();
     CPU_ZERO(&cpus);
     CPU_SET(5, &cpus);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        net_find_spot(root, rows[i].local_pe, rows[i].wanted, rows[i].visible, &cpus, &spot);
+        net_locate_pe(root, rows[i].local_pe, rows[i].wanted, rows[i].visible, &cpus, &spot);
         if (strcmp(spot.text, rows[i].text) != 0 || spot.gpu != (rows[i].text[0] == 'G'))
             fail_msg("row %zu: %s instead of %s", i, spot.text, rows[i].text);
     }
     assert_int_equal(spot.numas, 1 << 1);
     assert_int_equal(open_files(), before);
     CPU_SET(0, &cpus);
-    net_find_spot(root, 0, "", "", &cpus, &spot);
+    net_locate_pe(root, 0, "", "", &cpus, &spot);
     assert_string_equal(spot.text, "the CPUs of 2 NUMA nodes");
     assert_int_equal(spot.numas, 3);
     /* A GPU that sysfs does not know. */
     shell(
         "d=proc/driver/nvidia/gpus/0000:99:00.0; mkdir $d; echo 'Device Minor: 1' >$d/information");
-    net_find_spot(root, 2, "", NULL, &cpus, &spot);
+    net_locate_pe(root, 2, "", NULL, &cpus, &spot);
     assert_false(spot.gpu);
     assert_string_equal(spot.text, "the CPUs of 2 NUMA nodes");
     shell("rm -r proc/driver/nvidia/gpus/0000:99:00.0");
     /* A container without the file of the first GPU. */
     shell("rm dev/nvidia0");
-    net_find_spot(root, 0, "", NULL, &cpus, &spot);
+    net_locate_pe(root, 0, "", NULL, &cpus, &spot);
     assert_string_equal(spot.text, "GPU 0000:81:00.0");
-    net_find_spot("/nonexistent", 0, "", NULL, &cpus, &spot);
+    net_locate_pe("/nonexistent", 0, "", NULL, &cpus, &spot);
     assert_int_equal(spot.numas, 0);
     assert_false(spot.gpu);
 }

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "driver/cuda.h"
-#include "gpu/proof_cache.h"
-#include "machine/doctor.h"
-#include "machine/explain.h"
+#include "gpu/test/cache.h"
+#include "machine/checks/doctor.h"
+#include "machine/checks/explain.h"
 #include "probe.h"
 
 static int (*live)(void);
@@ -107,7 +107,7 @@ static bool cached(const struct machine *m)
     CUuuid a = {"\xfa\x4e\x00\x01"}, b = a;
     b.bytes[15] = 1;
     (void)m;
-    return proof_cache_knows(&a, &b, 13000);
+    return proof_cache_contains(&a, &b, 13000);
 }
 
 static void figures(void **state)
@@ -152,7 +152,7 @@ static void slow_direction(void **state)
     doctor_examine(m, &d);
     const struct finding *weak = find(&d.findings, REASON_P2P_ONE_WAY);
     assert_non_null(weak);
-    assert_string_equal(weak->evidence, "gpu1 to gpu0 200.0 GB/s, back 400.0");
+    assert_string_equal(weak->evidence, "gpu1 to gpu0 200.0 GB/s, the other direction 400.0");
     const struct finding *slow = find(&d.findings, REASON_P2P_SLOW);
     assert_non_null(slow);
     assert_non_null(strstr(slow->evidence, "gpu1 gpu0: 200.0 of 395.9 GB/s"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A team of three PEs with GPUs, for tests of ops/coll_kernel.c: what is beneath it only records
+/* A team of three PEs with GPUs, for tests of ops/coll/kernel.c: what is beneath it only records
  * what it is given, and each call can be made to fail. cmocka.h comes first. The program is
  * linked with --wrap of all of it (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_COLL_KERNEL_H
@@ -10,11 +10,11 @@
 
 #include "base/config.h"
 #include "base/log.h"
-#include "gpu/coll.h"
-#include "gpu/map.h"
-#include "ops/coll_engines.h"
-#include "ops/coll_kernel.h"
-#include "ops/coll_prove.h"
+#include "gpu/coll/coll.h"
+#include "gpu/map/map.h"
+#include "ops/coll/engines.h"
+#include "ops/coll/kernel.h"
+#include "ops/coll/prove.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,9 +31,9 @@ enum {
     PLAIN = 0x50000000,
 };
 
-/* What a member sends the others, as ops/coll_kernel.c has it. */
+/* What a member sends the others, as ops/coll/kernel.c has it. */
 struct sent {
-    int32_t status, most_blocks, wish, has;
+    int32_t status, most_blocks, forced, has;
     uint64_t number;
     uint32_t rates;
     int32_t rates_agree;
@@ -98,7 +98,7 @@ static int slot_of[NPES] = {-1, -1, 1, -1, 2, -1, -1, 3, -1, -1};
 static struct gpu_window windows[4];
 static struct sent scratch[2 * COLL_MEMBERS];
 static struct gpu_map map;
-static struct map_way *const some_way = (struct map_way *)&map;
+static struct map_backend *const some_way = (struct map_backend *)&map;
 static struct boot boot = {.local_pe = 1};
 static struct gpu_coll gpu_coll;
 static struct cuda cuda;
@@ -133,23 +133,23 @@ bool __wrap_job_gpu_team_direct(const struct weft_team *of)
     return !beneath.not_direct;
 }
 
-weft_status __wrap_gpu_coll_ready(struct gpu *g);
-weft_status __wrap_gpu_coll_ready(struct gpu *g)
+weft_status __wrap_gpu_coll_load(struct gpu *g);
+weft_status __wrap_gpu_coll_load(struct gpu *g)
 {
     assert_ptr_equal(g, &gpu);
     return fails(CALL_READY);
 }
 
-weft_status __wrap_gpu_coll_number(struct gpu *g, int slot, uint64_t *number);
-weft_status __wrap_gpu_coll_number(struct gpu *g, int slot, uint64_t *number)
+weft_status __wrap_gpu_coll_read_number(struct gpu *g, int slot, uint64_t *number);
+weft_status __wrap_gpu_coll_read_number(struct gpu *g, int slot, uint64_t *number)
 {
     assert_true(g == &gpu && slot == team.slot);
     *number = beneath.number;
     return fails(CALL_NUMBER);
 }
 
-weft_status __wrap_gpu_coll_begin_at(struct gpu *g, int slot, uint64_t number);
-weft_status __wrap_gpu_coll_begin_at(struct gpu *g, int slot, uint64_t number)
+weft_status __wrap_gpu_coll_set_number(struct gpu *g, int slot, uint64_t number);
+weft_status __wrap_gpu_coll_set_number(struct gpu *g, int slot, uint64_t number)
 {
     assert_true(g == &gpu && slot == team.slot);
     beneath.begins++;
@@ -186,9 +186,9 @@ bool __wrap_coll_prove_wanted(void)
     return !beneath.proofs_off;
 }
 
-weft_status __wrap_coll_prove_lines(struct weft_team *of, struct coll_call *call, int blocks,
+weft_status __wrap_coll_prove_ll128(struct weft_team *of, struct coll_call *call, int blocks,
                                     bool *proven);
-weft_status __wrap_coll_prove_lines(struct weft_team *of, struct coll_call *call, int blocks,
+weft_status __wrap_coll_prove_ll128(struct weft_team *of, struct coll_call *call, int blocks,
                                     bool *proven)
 {
     assert_ptr_equal(of, &team);
@@ -263,10 +263,10 @@ weft_status __wrap_gpu_coll_launch(struct gpu *g, enum coll_kernel kernel, unsig
     return beneath.launch_fails_in-- ? WEFT_OK : base_fail(WEFT_ERR_SYSTEM, "no launch");
 }
 
-weft_status __wrap_coll_engines_put(struct gpu *g, const struct coll_call *call, int phases,
-                                    unsigned threads, CUstream stream);
-weft_status __wrap_coll_engines_put(struct gpu *g, const struct coll_call *call, int phases,
-                                    unsigned threads, CUstream stream)
+weft_status __wrap_coll_engines_enqueue(struct gpu *g, const struct coll_call *call, int phases,
+                                        unsigned threads, CUstream stream);
+weft_status __wrap_coll_engines_enqueue(struct gpu *g, const struct coll_call *call, int phases,
+                                        unsigned threads, CUstream stream)
 {
     assert_ptr_equal(g, &gpu);
     assert_int_equal(beneath.mode, CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -408,11 +408,11 @@ static int set_up(void **state)
     beneath.number = 40;
     beneath.ints[CONFIG_COLL_SMS] = 16;
     beneath.choice = (struct coll_choice){
-        .way = COLL_WAY_DIRECT, .bytes = UINT64_MAX, .blocks = 4, .threads = 512};
+        .algorithm = COLL_ALGO_SIMPLE, .bytes = UINT64_MAX, .blocks = 4, .threads = 512};
     cuda.ThreadExchangeStreamCaptureMode = exchange_mode;
     cuda.PointerGetAttribute = pointer_attribute;
     cuda.driver_version = 13010;
-    map = (struct gpu_map){.way = some_way};
+    map = (struct gpu_map){.backend = some_way};
     static const CUdeviceptr bases[4] = {0x60000000, GPU_HEAP, 0x80000000, 0x90000000};
     for (int i = 0; i < 4; i++)
         windows[i].base = bases[i];
@@ -454,21 +454,21 @@ static int tear_down(void **state)
 
 static inline void make_ready(void)
 {
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 16), WEFT_OK);
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 16), WEFT_OK);
     assert_non_null(team.coll);
 }
 
-static inline struct coll_ask ask_of(enum coll_what what, uintptr_t dst, uintptr_t src,
-                                     uint64_t bytes)
+static inline struct coll_request ask_of(enum coll_what what, uintptr_t dst, uintptr_t src,
+                                         uint64_t bytes)
 {
-    return (struct coll_ask){.function = "some_call",
-                             .what = what,
-                             .dst = (void *)dst,
-                             .src = (const void *)src,
-                             .bytes = bytes,
-                             .root = ME,
-                             .type = WEFT_FLOAT,
-                             .op = WEFT_SUM};
+    return (struct coll_request){.function = "some_call",
+                                 .what = what,
+                                 .dst = (void *)dst,
+                                 .src = (const void *)src,
+                                 .bytes = bytes,
+                                 .root = ME,
+                                 .type = WEFT_FLOAT,
+                                 .op = WEFT_SUM};
 }
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "gpu/gpu.h"
 #include "job/waiter.h"
-#include "ops/coll.h"
+#include "ops/coll/coll.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -318,8 +318,8 @@ weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen)
     return WEFT_OK;
 }
 
-void __wrap_waiter_leave(struct waiter *waiter);
-void __wrap_waiter_leave(struct waiter *waiter)
+void __wrap_waiter_unpublish(struct waiter *waiter);
+void __wrap_waiter_unpublish(struct waiter *waiter)
 {
     assert_ptr_equal(waiter->slot, &crowd.now->wait);
 }

@@ -67,10 +67,10 @@ static void check(const struct path_common *net, const struct net_peer *of)
     assert_ptr_equal(of, net_peer);
 }
 
-DOUBLE(weft_status, net_failure, (struct path_common * net, struct net_peer *of))
+DOUBLE(weft_status, net_check_failure, (struct path_common * net, struct net_peer *of))
 {
     if (!ready)
-        return __real_net_failure(net, of);
+        return __real_net_check_failure(net, of);
     check(net, of);
     note("failure ");
     return held();
@@ -90,11 +90,11 @@ DOUBLE(weft_status, net_order_write, (struct path_state * state, struct net_peer
     return held();
 }
 
-DOUBLE(weft_status, net_request,
+DOUBLE(weft_status, net_add_request,
        (struct path_state * state, struct net_peer *of, size_t bytes, struct net_record **record))
 {
     if (!ready)
-        return __real_net_request(state, of, bytes, record);
+        return __real_net_add_request(state, of, bytes, record);
     check(state->net, of);
     note("request:%zu ", bytes);
     weft_status status = held();
@@ -107,7 +107,7 @@ DOUBLE(weft_status, net_request,
     return WEFT_OK;
 }
 
-DOUBLE(weft_status, net_ask,
+DOUBLE(weft_status, net_send_query,
        (struct path_state * state, struct net_peer *of, const struct net_record *question,
         uint32_t wanted, void *to, size_t bytes, bool nbi))
 {
@@ -123,7 +123,7 @@ DOUBLE(weft_status, net_ask,
     return status;
 }
 
-DOUBLE(weft_status, net_stage_move,
+DOUBLE(weft_status, net_stage_transfer,
        (struct path_state * state, struct remote at, void *with, size_t bytes, bool device,
         bool write))
 {
@@ -162,10 +162,10 @@ AWAIT(writes)
 AWAIT(reads)
 AWAIT(sources)
 
-DOUBLE(void, net_flush, (struct path_common * net, struct net_peer *of, bool tell))
+DOUBLE(void, net_flush_requests, (struct path_common * net, struct net_peer *of, bool tell))
 {
     if (!ready) {
-        __real_net_flush(net, of, tell);
+        __real_net_flush_requests(net, of, tell);
         return;
     }
     assert_true(is_locked());
@@ -182,11 +182,11 @@ DOUBLE(void, net_flush_unanswered, (struct path_common * net, struct net_peer *o
 
 enum { TOKEN = 808 };
 
-DOUBLE(weft_status, net_await,
+DOUBLE(weft_status, net_new_answer_token,
        (struct path_state * state, struct net_peer *of, void *to, size_t bytes, uint64_t *token))
 {
     if (!ready)
-        return __real_net_await(state, of, to, bytes, token);
+        return __real_net_new_answer_token(state, of, to, bytes, token);
     check(state->net, of);
     note("token:%zu ", bytes);
     weft_status status = held();
@@ -225,14 +225,14 @@ DOUBLE(void, net_fence_channel, (const struct path_common *net, struct net_chann
     note("fence_channel ");
 }
 
-DOUBLE(weft_status, net_complete, (struct path_state * state))
+DOUBLE(weft_status, net_complete_context, (struct path_state * state))
 {
     assert_ptr_equal(state, &end.state);
     note("complete ");
     return held();
 }
 
-DOUBLE(weft_status, net_order, (struct path_state * state))
+DOUBLE(weft_status, net_order_context, (struct path_state * state))
 {
     assert_ptr_equal(state, &end.state);
     note("order ");
@@ -258,7 +258,7 @@ DOUBLE(enum gpu_place, gpu_place_of, (struct gpu * gpu, const void *at))
 
 DOUBLE(weft_status, gpu_copy,
        (struct gpu * gpu, unsigned lane, void *dst, const void *src, size_t bytes,
-        enum gpu_manner manner))
+        enum gpu_copy_mode manner))
 {
     bool out = dst == local;
     assert_ptr_equal(gpu, &gpu_here);

@@ -228,9 +228,9 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
                                     .provider = "tcp",
                                     .rail_count = END_RAILS,
                                     .peers = end->peers,
-                                    .wake = -1};
-    end->net.waiting_end = &end->net.waiting;
-    end->net.late_end = &end->net.late;
+                                    .wake_descriptor = -1};
+    end->net.blocked_sends_end = &end->net.blocked_sends;
+    end->net.incomplete_end = &end->net.incomplete;
     /* One NIC more than are counted, and one peer: whoever comes to them has counted too far. */
     for (int i = 0; i <= END_RAILS; i++) {
         end->domains[i].mr = &memory;
@@ -239,30 +239,30 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
         end->net.rails[i] = (struct net_rail){.info = &info,
                                               .domain = &end->domains[i],
                                               .endpoint = &end->endpoints[i],
-                                              .descriptor = -1};
+                                              .wait_descriptor = -1};
     }
     for (int pe = 0; pe <= END_PES; pe++) {
         end->peers[pe].pe = pe;
         for (int i = 0; i <= END_RAILS; i++) {
-            end->peers[pe].there[i] = (uint8_t)i;
+            end->peers[pe].peer_rail[i] = (uint8_t)i;
             end->peers[pe].address[i] = end_address(pe, i);
         }
     }
-    net_derive_lines(&end->net, key);
+    net_derive_sessions(&end->net, key);
     serve_open(&end->world, &end->net.serve);
     end->state =
         (struct path_state){.net = &end->net, .channels = end->channels, .touched = end->touched};
     for (int i = 0; i < END_RECEIVES; i++)
-        net_post_receive(&end->net, 0, net_take_message(&end->net));
+        net_post_receive(&end->net, 0, net_alloc_message(&end->net));
     for (int pe = 1; pe < END_PES; pe++)
         for (int i = 0; i < END_REQUESTS; i++) {
             struct net_record *record;
-            net_request(&end->state, &end->peers[pe], 8, &record);
+            net_add_request(&end->state, &end->peers[pe], 8, &record);
             *record = (struct net_record){.kind = NET_STORE, .segment = SEG_HEAP, .bytes = 8};
-            memset(net_behind(record), 0, 8);
-            net_flush(&end->net, &end->peers[pe], false);
+            memset(net_payload(record), 0, 8);
+            net_flush_requests(&end->net, &end->peers[pe], false);
         }
-    net_await(&end->state, &end->peers[1], end->answer, END_ANSWER_BYTES, &end->token);
+    net_new_answer_token(&end->state, &end->peers[1], end->answer, END_ANSWER_BYTES, &end->token);
     end_sends_complete(end);
 }
 
@@ -271,11 +271,11 @@ static inline void end_feed(struct net_end *end, const void *bytes, size_t count
 {
     struct net_message *message = end->posted[--end->posted_count];
     memcpy(message->bytes, bytes, count);
-    net_message_came(&end->net, message, count, FI_ADDR_NOTAVAIL);
-    for (int i = 0; i < 1000 && (end->net.answering || end->net.waiting); i++) {
+    net_message_received(&end->net, message, count, FI_ADDR_NOTAVAIL);
+    for (int i = 0; i < 1000 && (end->net.to_answer || end->net.blocked_sends); i++) {
         end_sends_complete(end);
         net_send_answers(&end->net);
-        net_retry(&end->net);
+        net_retry_sends(&end->net);
     }
     end_sends_complete(end);
     if (end->posted_count != END_RECEIVES && !end->net.failed)
@@ -289,8 +289,8 @@ static inline void end_open_idle(struct net_end *end, const uint8_t key[SIPHASH_
     end_open(end, key, 8);
     net_cancel_answer(&end->net, end->token);
     for (int pe = 1; pe < END_PES; pe++) {
-        net_forget_kept(&end->net, &end->peers[pe]);
-        end->peers[pe].done = end->peers[pe].asked = END_REQUESTS;
+        net_drop_unacknowledged(&end->net, &end->peers[pe]);
+        end->peers[pe].acknowledged = end->peers[pe].ack_requested = END_REQUESTS;
         end->channels[pe] = (struct net_channel){0};
     }
 }
@@ -298,15 +298,15 @@ static inline void end_open_idle(struct net_end *end, const uint8_t key[SIPHASH_
 static void end_shut(struct net_end *end)
 {
     for (int pe = 0; pe < END_PES; pe++)
-        net_forget_kept(&end->net, &end->peers[pe]);
+        net_drop_unacknowledged(&end->net, &end->peers[pe]);
     net_stripe_close(&end->net);
     net_stage_free(&end->net);
     for (int i = 0; i < END_RAILS; i++)
         net_free_rail_memory(&end->net, &end->net.rails[i]);
-    net_free_places(&end->net);
+    net_free_regions(&end->net);
     net_free_memory(&end->net);
     serve_close(end->net.serve);
-    free(end->net.awaited);
+    free(end->net.pending_answers);
 }
 
 #endif

@@ -58,7 +58,7 @@ static struct {
     int call_count;
     bool peermem;
     int asked;
-    struct net_place answer;
+    struct net_gpu_region answer;
     weft_status answer_status;
     size_t asked_offset;
 } d;
@@ -79,8 +79,8 @@ weft_status __wrap_gpu_flush_nic_writes(struct gpu *of)
     return WEFT_ERR_SYSTEM;
 }
 
-bool __wrap_gpu_chunk_at(struct gpu *of, size_t offset, size_t *start, size_t *bytes);
-bool __wrap_gpu_chunk_at(struct gpu *of, size_t offset, size_t *start, size_t *bytes)
+bool __wrap_gpu_find_chunk(struct gpu *of, size_t offset, size_t *start, size_t *bytes);
+bool __wrap_gpu_find_chunk(struct gpu *of, size_t offset, size_t *start, size_t *bytes)
 {
     assert_ptr_equal(of, &gpu);
     d.chunks_asked++;
@@ -91,8 +91,8 @@ bool __wrap_gpu_chunk_at(struct gpu *of, size_t offset, size_t *start, size_t *b
     return true;
 }
 
-bool __wrap_gpu_peermem_is_here(void);
-bool __wrap_gpu_peermem_is_here(void)
+bool __wrap_gpu_peermem_is_loaded(void);
+bool __wrap_gpu_peermem_is_loaded(void)
 {
     return d.peermem;
 }
@@ -111,16 +111,16 @@ weft_status __wrap_gpu_export_dmabuf(struct gpu *of, CUdeviceptr at, size_t byte
     return WEFT_OK;
 }
 
-weft_status __wrap_net_ask(struct path_state *state, struct net_peer *of,
-                           const struct net_record *question, uint32_t wanted, void *to,
-                           size_t bytes, bool nbi);
-weft_status __wrap_net_ask(struct path_state *state, struct net_peer *of,
-                           const struct net_record *question, uint32_t wanted, void *to,
-                           size_t bytes, bool nbi)
+weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+                                  const struct net_record *question, uint32_t wanted, void *to,
+                                  size_t bytes, bool nbi);
+weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+                                  const struct net_record *question, uint32_t wanted, void *to,
+                                  size_t bytes, bool nbi)
 {
     (void)state;
     assert_ptr_equal(of, peer);
-    assert_int_equal(question->kind, NET_PLACE);
+    assert_int_equal(question->kind, NET_GPU_REGION);
     assert_int_equal(wanted, 0);
     assert_int_equal(bytes, sizeof d.answer);
     assert_false(nbi);
@@ -243,7 +243,7 @@ static int open_end(void **context)
 static int shut_end(void **context)
 {
     (void)context;
-    net_free_places(&end.net);
+    net_free_regions(&end.net);
     assert_int_equal(d.closed, d.registered);
     end.world.gpu = NULL;
     end_shut(&end);

@@ -38,9 +38,9 @@ static weft_status copy_status, mark_status, passed_status, flush_status;
 static bool passed;
 
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *to, const void *from,
-                            size_t bytes, enum gpu_manner manner);
+                            size_t bytes, enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *to, const void *from,
-                            size_t bytes, enum gpu_manner manner)
+                            size_t bytes, enum gpu_copy_mode manner)
 {
     assert_ptr_equal(gpu, &gpu_here);
     assert_int_equal(manner, GPU_IN_ORDER);
@@ -49,8 +49,8 @@ weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *to, const void
     return copy_status ? base_fail(copy_status, "no copy") : WEFT_OK;
 }
 
-weft_status __wrap_gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark);
-weft_status __wrap_gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark)
+weft_status __wrap_gpu_event_record(struct gpu *gpu, unsigned lane, struct gpu_event **mark);
+weft_status __wrap_gpu_event_record(struct gpu *gpu, unsigned lane, struct gpu_event **mark)
 {
     assert_ptr_equal(gpu, &gpu_here);
     assert_int_equal(lane, copies[copy_count - 1].lane);
@@ -58,12 +58,12 @@ weft_status __wrap_gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark 
     if (mark_status)
         return base_fail(mark_status, "no mark");
     marks_put++;
-    *mark = (struct gpu_mark *)&gpu_here;
+    *mark = (struct gpu_event *)&gpu_here;
     return WEFT_OK;
 }
 
-weft_status __wrap_gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark);
-weft_status __wrap_gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark)
+weft_status __wrap_gpu_event_query(struct gpu *gpu, struct gpu_event **mark);
+weft_status __wrap_gpu_event_query(struct gpu *gpu, struct gpu_event **mark)
 {
     assert_ptr_equal(gpu, &gpu_here);
     assert_non_null(*mark);
@@ -72,8 +72,8 @@ weft_status __wrap_gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark)
     return passed_status ? base_fail(passed_status, "the copy has failed") : WEFT_OK;
 }
 
-void __wrap_gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark);
-void __wrap_gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark)
+void __wrap_gpu_event_release(struct gpu *gpu, struct gpu_event **mark);
+void __wrap_gpu_event_release(struct gpu *gpu, struct gpu_event **mark)
 {
     (void)gpu;
     marks_dropped += *mark != NULL;
@@ -108,15 +108,15 @@ static struct path_state *transfer_of;
 static int transfers;
 static weft_status transfer_status;
 
-weft_status __wrap_net_stripe_transfer(struct path_state *state, const struct net_transfer *wanted,
-                                       uint32_t *pieces);
-weft_status __wrap_net_stripe_transfer(struct path_state *state, const struct net_transfer *wanted,
-                                       uint32_t *pieces)
+weft_status __wrap_net_stripe_staged(struct path_state *state, const struct net_transfer *wanted,
+                                     uint32_t *fragments);
+weft_status __wrap_net_stripe_staged(struct path_state *state, const struct net_transfer *wanted,
+                                     uint32_t *fragments)
 {
     transfer = *wanted;
     transfer_of = state;
     transfers++;
-    *pieces = transfer_status ? 0 : 2;
+    *fragments = transfer_status ? 0 : 2;
     return transfer_status ? base_fail(transfer_status, "no transfer") : WEFT_OK;
 }
 
@@ -124,23 +124,23 @@ static bool lots_ready;
 static weft_status lots_status;
 static int lots_asked;
 
-weft_status __wrap_net_stage_through_lots(struct path_common *net, struct net_parcel *piece,
-                                          bool *ready);
-weft_status __wrap_net_stage_through_lots(struct path_common *net, struct net_parcel *piece,
-                                          bool *ready)
+weft_status __wrap_net_stage_use_slots(struct path_common *net,
+                                       struct net_staged_fragment *fragment, bool *ready);
+weft_status __wrap_net_stage_use_slots(struct path_common *net,
+                                       struct net_staged_fragment *fragment, bool *ready)
 {
     assert_ptr_equal(net, &end.net);
     lots_asked++;
     *ready = lots_ready;
     if (lots_ready)
-        piece->here = piece->there = true;
+        fragment->uses_local_slot = fragment->uses_peer_slot = true;
     return lots_status ? base_fail(lots_status, "no lots") : WEFT_OK;
 }
 
 static int forgotten;
 
-void __wrap_net_stage_forget_room(struct path_common *net, struct net_peer *of);
-void __wrap_net_stage_forget_room(struct path_common *net, struct net_peer *of)
+void __wrap_net_stage_cancel_query(struct path_common *net, struct net_peer *of);
+void __wrap_net_stage_cancel_query(struct path_common *net, struct net_peer *of)
 {
     assert_ptr_equal(net, &end.net);
     assert_ptr_equal(of, peer);
@@ -151,7 +151,7 @@ void __wrap_net_stage_forget_room(struct path_common *net, struct net_peer *of)
 static struct word {
     struct net_head head;
     struct net_record record;
-    struct net_lot lot;
+    struct net_slot lot;
 } words[16];
 static int word_count;
 
@@ -171,20 +171,20 @@ static int open_end(void **context)
     end_open_idle(&end, key);
     end.look = look;
     end.world.gpu = (struct gpu *)(void *)&gpu_here;
-    end.net.lots = LOTS;
-    end.net.lot_bytes = LOT_BYTES;
-    end.state.under_way = end.state.touched_count = 0;
+    end.net.slot_count = LOTS;
+    end.net.slot_bytes = LOT_BYTES;
+    end.state.in_flight = end.state.touched_count = 0;
     peer = &end.peers[1];
     channel = &end.channels[1];
     peer->stage = stage = calloc(1, sizeof *stage);
     assert_non_null(stage);
     /* One more, which no piece may come to. */
-    stage->pieces = calloc(LOTS + 1, sizeof *stage->pieces);
-    assert_non_null(stage->pieces);
-    stage->pieces[LOTS].in_flight = true;
+    stage->fragments = calloc(LOTS + 1, sizeof *stage->fragments);
+    assert_non_null(stage->fragments);
+    stage->fragments[LOTS].in_flight = true;
     stage->peer = peer;
-    stage->lots = lots;
-    stage->descriptors = descriptors;
+    stage->slots = lots;
+    stage->slot_descriptors = descriptors;
     for (size_t i = 0; i < sizeof local; i++)
         local[i] = (unsigned char)(i * 3 + 5);
     memset(lots, 0, sizeof lots);
@@ -207,38 +207,38 @@ static int shut_end(void **context)
 enum { WRITE = 1, HERE = 2, THERE = 4, DEVICE = 8, SURE = 16, PROOF = 32, SPREAD = 64 };
 
 /* A piece of `bytes` bytes at offset 240 of the peer's segment. */
-static struct net_parcel *begin(int what, enum segment_id segment, size_t bytes)
+static struct net_staged_fragment *begin(int what, enum segment_id segment, size_t bytes)
 {
-    struct net_parcel piece = {.post = {.kind = NET_POST_STAGED, .peer = peer},
-                               .write = what & WRITE,
-                               .here = what & HERE,
-                               .there = what & THERE,
-                               .device = what & DEVICE,
-                               .sure = what & SURE,
-                               .proof = what & PROOF,
-                               .spread = what & SPREAD,
-                               .at = {.segment = segment, .offset = 240},
-                               .local = (char *)local + 16,
-                               .bytes = bytes};
+    struct net_staged_fragment fragment = {.post = {.kind = NET_POST_STAGED, .peer = peer},
+                                           .write = what & WRITE,
+                                           .uses_local_slot = what & HERE,
+                                           .uses_peer_slot = what & THERE,
+                                           .local_is_gpu = what & DEVICE,
+                                           .retransmittable = what & SURE,
+                                           .proof = what & PROOF,
+                                           .spread = what & SPREAD,
+                                           .remote = {.segment = segment, .offset = 240},
+                                           .local = (char *)local + 16,
+                                           .bytes = bytes};
     for (int i = 0; i < NET_RAILS; i++)
-        piece.ends.keys[i] = (struct net_key){
+        fragment.ends.keys[i] = (struct net_key){
             .key = KEY + (uint64_t)i, .base = ADDRESS + 1000 * (uint64_t)i, .known = 1};
-    piece.ends.descriptors[1] = local;
-    net_stage_begin(&end.state, &piece);
-    assert_ptr_equal(stage->pieces[(stage->taken - 1) % LOTS].ends.descriptors[1], local);
-    return &stage->pieces[(stage->taken - 1) % LOTS];
+    fragment.ends.descriptors[1] = local;
+    net_stage_begin(&end.state, &fragment);
+    assert_ptr_equal(stage->fragments[(stage->last_begun - 1) % LOTS].ends.descriptors[1], local);
+    return &stage->fragments[(stage->last_begun - 1) % LOTS];
 }
 
 /* The access that was posted last is complete. */
 static void access_done(void)
 {
-    net_stage_done(&end.net, end.accesses[end.access_count - 1].post, true);
+    net_stage_completed(&end.net, end.accesses[end.access_count - 1].post, true);
 }
 
 static void assert_counts(uint32_t staging, uint32_t filling, uint32_t writes, uint32_t reads)
 {
-    assert_int_equal(channel->staging, staging);
-    assert_int_equal(channel->filling, filling);
+    assert_int_equal(channel->unnotified, staging);
+    assert_int_equal(channel->sources_in_use, filling);
     assert_int_equal(channel->writes, writes);
     assert_int_equal(channel->reads, reads);
 }
@@ -250,19 +250,20 @@ static void assert_word(int number, enum net_kind kind, uint64_t token, size_t o
     assert_int_equal(word->record.segment, SEG_GPU);
     assert_int_equal(word->record.offset, offset);
     assert_int_equal(word->lot.token, token);
-    assert_int_equal(word->lot.position, (token - 1) % LOTS * LOT_BYTES);
+    assert_int_equal(word->lot.offset, (token - 1) % LOTS * LOT_BYTES);
     assert_int_equal(word->lot.bytes, bytes);
-    assert_int_equal(word->head.flags & NET_TELL, kind == NET_LANDED ? NET_TELL : 0);
+    assert_int_equal(word->head.flags & NET_ACK_REQUEST,
+                     kind == NET_SLOT_PUT ? NET_ACK_REQUEST : 0);
 }
 
 static void assert_idle(int ended)
 {
     assert_counts(0, 0, 0, 0);
-    assert_int_equal(end.state.under_way, 0);
+    assert_int_equal(end.state.in_flight, 0);
     assert_int_equal(drops, ended);
-    assert_int_equal(stage->gone, stage->taken);
+    assert_int_equal(stage->last_retired, stage->last_begun);
     assert_false(stage->active);
-    assert_null(end.net.stages);
+    assert_null(end.net.active_stages);
     assert_false(net_stage_advance(&end.net));
 }
 

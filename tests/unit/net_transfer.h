@@ -28,7 +28,7 @@ static char gpu_here, local[64], slab_of[16]; /* their addresses stand for a GPU
 /* -------------------------------------------------------------------------------------- doubles */
 
 static struct {
-    struct net_parcel begun[16];
+    struct net_staged_fragment begun[16];
     int begun_count, taken_at_a_time;
     /* GPU memory of the peer: bit per rail that reaches it, and bytes until its end. */
     unsigned place_known;
@@ -60,20 +60,20 @@ static struct {
 
 static void *slab_descriptors[NET_RAILS];
 
-void __wrap_net_stage_begin(struct path_state *state, const struct net_parcel *piece);
-void __wrap_net_stage_begin(struct path_state *state, const struct net_parcel *piece)
+void __wrap_net_stage_begin(struct path_state *state, const struct net_staged_fragment *fragment);
+void __wrap_net_stage_begin(struct path_state *state, const struct net_staged_fragment *fragment)
 {
     assert_ptr_equal(state, &end.state);
     assert_true(d.begun_count < 16);
-    d.begun[d.begun_count++] = *piece;
-    peer->stage->taken++;
-    peer->stage->gone += !d.taken_at_a_time;
+    d.begun[d.begun_count++] = *fragment;
+    peer->stage->last_begun++;
+    peer->stage->last_retired += !d.taken_at_a_time;
 }
 
-weft_status __wrap_net_gpu_place(struct path_state *state, struct net_peer *of, size_t offset,
-                                 size_t *bytes, struct net_key keys[NET_RAILS]);
-weft_status __wrap_net_gpu_place(struct path_state *state, struct net_peer *of, size_t offset,
-                                 size_t *bytes, struct net_key keys[NET_RAILS])
+weft_status __wrap_net_get_gpu_keys(struct path_state *state, struct net_peer *of, size_t offset,
+                                    size_t *bytes, struct net_key keys[NET_RAILS]);
+weft_status __wrap_net_get_gpu_keys(struct path_state *state, struct net_peer *of, size_t offset,
+                                    size_t *bytes, struct net_key keys[NET_RAILS])
 {
     assert_ptr_equal(state, &end.state);
     assert_ptr_equal(of, peer);
@@ -86,10 +86,10 @@ weft_status __wrap_net_gpu_place(struct path_state *state, struct net_peer *of, 
     return d.place_status ? base_fail(d.place_status, "no place") : WEFT_OK;
 }
 
-bool __wrap_net_gpu_local(struct path_common *net, const void *at, size_t *bytes,
-                          void *descriptors[NET_RAILS]);
-bool __wrap_net_gpu_local(struct path_common *net, const void *at, size_t *bytes,
-                          void *descriptors[NET_RAILS])
+bool __wrap_net_get_gpu_descriptors(struct path_common *net, const void *at, size_t *bytes,
+                                    void *descriptors[NET_RAILS]);
+bool __wrap_net_get_gpu_descriptors(struct path_common *net, const void *at, size_t *bytes,
+                                    void *descriptors[NET_RAILS])
 {
     assert_ptr_equal(net, &end.net);
     assert_true((const char *)at >= local);
@@ -100,8 +100,8 @@ bool __wrap_net_gpu_local(struct path_common *net, const void *at, size_t *bytes
     return d.local_rails;
 }
 
-void *__wrap_net_own_descriptor(struct path_common *net, const void *at, size_t *bytes);
-void *__wrap_net_own_descriptor(struct path_common *net, const void *at, size_t *bytes)
+void *__wrap_net_get_own_descriptor(struct path_common *net, const void *at, size_t *bytes);
+void *__wrap_net_get_own_descriptor(struct path_common *net, const void *at, size_t *bytes)
 {
     assert_ptr_equal(net, &end.net);
     assert_true((const char *)at >= local);
@@ -111,10 +111,10 @@ void *__wrap_net_own_descriptor(struct path_common *net, const void *at, size_t 
     return d.own_rails & 1 ? &local[0] : NULL;
 }
 
-void *__wrap_net_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *at,
-                                 const struct net_pin *pin);
-void *__wrap_net_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *at,
-                                 const struct net_pin *pin)
+void *__wrap_net_get_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *at,
+                                     const struct net_pin *pin);
+void *__wrap_net_get_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *at,
+                                     const struct net_pin *pin)
 {
     int number = (int)(rail - net->rails);
     assert_true((const char *)at >= local);
@@ -124,10 +124,11 @@ void *__wrap_net_rail_descriptor(struct path_common *net, struct net_rail *rail,
     return d.own_rails >> number & 1 ? &local[number] : NULL;
 }
 
-void *__wrap_net_pinned_slab(struct path_common *net, size_t bytes, void *const **descriptors);
-void *__wrap_net_pinned_slab(struct path_common *net, size_t bytes, void *const **descriptors)
+void *__wrap_net_alloc_pinned_slab(struct path_common *net, size_t bytes,
+                                   void *const **descriptors);
+void *__wrap_net_alloc_pinned_slab(struct path_common *net, size_t bytes, void *const **descriptors)
 {
-    assert_int_equal(bytes, net->lots * net->lot_bytes);
+    assert_int_equal(bytes, net->slot_count * net->slot_bytes);
     d.slabs++;
     *descriptors = slab_descriptors;
     return d.slab_fails ? NULL : slab_of;
@@ -140,17 +141,17 @@ static struct net_key room_key(int rail)
                             .known = d.room_known >> rail & 1};
 }
 
-weft_status __wrap_net_ask(struct path_state *state, struct net_peer *of,
-                           const struct net_record *question, uint32_t wanted, void *to,
-                           size_t bytes, bool nbi);
-weft_status __wrap_net_ask(struct path_state *state, struct net_peer *of,
-                           const struct net_record *question, uint32_t wanted, void *to,
-                           size_t bytes, bool nbi)
+weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+                                  const struct net_record *question, uint32_t wanted, void *to,
+                                  size_t bytes, bool nbi);
+weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+                                  const struct net_record *question, uint32_t wanted, void *to,
+                                  size_t bytes, bool nbi)
 {
     struct net_key keys[NET_RAILS];
     assert_ptr_equal(state, &end.state);
     assert_ptr_equal(of, peer);
-    assert_int_equal(question->kind, NET_ROOM);
+    assert_int_equal(question->kind, NET_STAGING_BUFFER);
     assert_int_equal(wanted, LOTS * LOT_BYTES);
     assert_int_equal(bytes, sizeof keys);
     assert_false(nbi);
@@ -161,10 +162,10 @@ weft_status __wrap_net_ask(struct path_state *state, struct net_peer *of,
     return d.ask_status ? base_fail(d.ask_status, "no answer") : WEFT_OK;
 }
 
-weft_status __wrap_net_peer_chunk(struct path_state *state, struct net_peer *of,
-                                  enum segment_id segment, size_t chunk, struct net_key *found);
-weft_status __wrap_net_peer_chunk(struct path_state *state, struct net_peer *of,
-                                  enum segment_id segment, size_t chunk, struct net_key *found)
+weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *of,
+                                    enum segment_id segment, size_t chunk, struct net_key *found);
+weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *of,
+                                    enum segment_id segment, size_t chunk, struct net_key *found)
 {
     assert_ptr_equal(state, &end.state);
     assert_ptr_equal(of, peer);
@@ -175,12 +176,12 @@ weft_status __wrap_net_peer_chunk(struct path_state *state, struct net_peer *of,
     return d.chunk_status ? base_fail(d.chunk_status, "no chunk") : WEFT_OK;
 }
 
-weft_status __wrap_net_peer_rail_keys(struct path_state *state, struct net_peer *of,
-                                      enum segment_id segment, size_t chunk,
-                                      const struct net_key **found);
-weft_status __wrap_net_peer_rail_keys(struct path_state *state, struct net_peer *of,
-                                      enum segment_id segment, size_t chunk,
-                                      const struct net_key **found)
+weft_status __wrap_net_get_peer_rail_keys(struct path_state *state, struct net_peer *of,
+                                          enum segment_id segment, size_t chunk,
+                                          const struct net_key **found);
+weft_status __wrap_net_get_peer_rail_keys(struct path_state *state, struct net_peer *of,
+                                          enum segment_id segment, size_t chunk,
+                                          const struct net_key **found)
 {
     static struct net_key keys[NET_RAILS];
     assert_ptr_equal(state, &end.state);
@@ -195,9 +196,9 @@ weft_status __wrap_net_peer_rail_keys(struct path_state *state, struct net_peer 
 }
 
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *to, const void *from,
-                            size_t bytes, enum gpu_manner manner);
+                            size_t bytes, enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *to, const void *from,
-                            size_t bytes, enum gpu_manner manner)
+                            size_t bytes, enum gpu_copy_mode manner)
 {
     bool back = to == local;
     assert_ptr_equal(gpu, &gpu_here);
@@ -258,7 +259,7 @@ weft_status __wrap_net_wait(struct path_common *net, struct net_peer *of, struct
     d.wait = *wait;
     d.waits++;
     if (d.waits == 2)
-        peer->stage->gone++;
+        peer->stage->last_retired++;
     return d.wait_status ? base_fail(d.wait_status, "no time") : WEFT_OK;
 }
 
@@ -268,8 +269,8 @@ static void count_end(struct path_wait *wait)
     d.wait_ends++;
 }
 
-bool __wrap_net_stripes(const struct path_common *net, const struct net_peer *of, size_t bytes);
-bool __wrap_net_stripes(const struct path_common *net, const struct net_peer *of, size_t bytes)
+bool __wrap_net_is_striped(const struct path_common *net, const struct net_peer *of, size_t bytes);
+bool __wrap_net_is_striped(const struct path_common *net, const struct net_peer *of, size_t bytes)
 {
     assert_ptr_equal(net, &end.net);
     assert_ptr_equal(of, peer);
@@ -286,23 +287,23 @@ void __wrap_net_stripe_advance(struct path_common *net)
 
 enum { TOKEN = 4711 };
 
-weft_status __wrap_net_await(struct path_state *state, struct net_peer *of, void *to, size_t bytes,
-                             uint64_t *token);
-weft_status __real_net_await(struct path_state *state, struct net_peer *of, void *to, size_t bytes,
-                             uint64_t *token);
-weft_status __wrap_net_await(struct path_state *state, struct net_peer *of, void *to, size_t bytes,
-                             uint64_t *token)
+weft_status __wrap_net_new_answer_token(struct path_state *state, struct net_peer *of, void *to,
+                                        size_t bytes, uint64_t *token);
+weft_status __real_net_new_answer_token(struct path_state *state, struct net_peer *of, void *to,
+                                        size_t bytes, uint64_t *token);
+weft_status __wrap_net_new_answer_token(struct path_state *state, struct net_peer *of, void *to,
+                                        size_t bytes, uint64_t *token)
 {
     if (!of->stage)
-        return __real_net_await(state, of, to, bytes, token);
-    assert_ptr_equal(to, of->stage->room_came);
-    assert_int_equal(bytes, sizeof of->stage->room_came);
+        return __real_net_new_answer_token(state, of, to, bytes, token);
+    assert_ptr_equal(to, of->stage->peer_buffer_answer);
+    assert_int_equal(bytes, sizeof of->stage->peer_buffer_answer);
     *token = d.await_status ? 0 : TOKEN;
     return d.await_status ? base_fail(d.await_status, "no token") : WEFT_OK;
 }
 
-bool __wrap_net_answer_came(struct path_common *net, uint64_t token, weft_status *status);
-bool __wrap_net_answer_came(struct path_common *net, uint64_t token, weft_status *status)
+bool __wrap_net_poll_answer(struct path_common *net, uint64_t token, weft_status *status);
+bool __wrap_net_poll_answer(struct path_common *net, uint64_t token, weft_status *status)
 {
     assert_ptr_equal(net, &end.net);
     assert_int_equal(token, TOKEN);
@@ -311,8 +312,8 @@ bool __wrap_net_answer_came(struct path_common *net, uint64_t token, weft_status
     return d.answer_came;
 }
 
-void __wrap_net_forget_answer(struct path_common *net, uint64_t token);
-void __wrap_net_forget_answer(struct path_common *net, uint64_t token)
+void __wrap_net_detach_answer(struct path_common *net, uint64_t token);
+void __wrap_net_detach_answer(struct path_common *net, uint64_t token)
 {
     assert_ptr_equal(net, &end.net);
     assert_int_equal(token, TOKEN);
@@ -343,14 +344,14 @@ static int open_end(void **context)
     end.world.gpu = (struct gpu *)(void *)&gpu_here;
     end.world.wait_end = count_end;
     peer = &end.peers[1];
-    peer->gpu_trust = NET_TRUSTED;
+    peer->gpu_access = NET_GPU_DIRECT;
     peer->gpu_rails = 7;
     d.place_bytes = d.local_bytes = SIZE_MAX;
     d.place_known = d.local_rails = d.own_rails = d.room_known = 7;
     for (int i = 0; i < NET_RAILS; i++)
         slab_descriptors[i] = &slab_of[i];
     for (int i = 0; i <= END_RAILS; i++) {
-        end.net.rails[i].traits.most = SIZE_MAX;
+        end.net.rails[i].traits.max_bytes = SIZE_MAX;
         end.net.rails[i].traits.registers_local = true;
     }
     return 0;
@@ -374,8 +375,8 @@ static weft_status move(int what, enum segment_id segment, size_t offset, size_t
 {
     struct peer at = {.pe = 1};
     d.begun_count = 0;
-    return net_stage_move(&end.state, (struct remote){&at, segment, offset}, local, bytes,
-                          what & DEVICE, what & WRITE);
+    return net_stage_transfer(&end.state, (struct remote){&at, segment, offset}, local, bytes,
+                              what & DEVICE, what & WRITE);
 }
 
 #define test(name) cmocka_unit_test_setup_teardown(name, open_end, shut_end)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath operations in stream order (ops/stream.c): it records what it is given, and
- * each call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
+/* What is beneath operations in stream order (ops/stream/stream.c): it records what it is given,
+ * and each call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
  * (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_STREAM_H
 #define WEFT_TESTS_UNIT_STREAM_H
@@ -10,7 +10,7 @@
 
 #include "base/config.h"
 #include "job/device_watch.h"
-#include "ops/stream.h"
+#include "ops/stream/stream.h"
 
 #include <stdlib.h>
 
@@ -164,15 +164,15 @@ weft_status __wrap_job_check_failed(struct weft_job *job)
     return beneath.failed ? base_fail(WEFT_ERR_KERNEL, "a PE is dead") : WEFT_OK;
 }
 
-void __wrap_job_call_given(struct weft_job *job);
-void __wrap_job_call_given(struct weft_job *job)
+void __wrap_job_callback_enqueued(struct weft_job *job);
+void __wrap_job_callback_enqueued(struct weft_job *job)
 {
     assert_ptr_equal(job, &ops.job);
     beneath.given++;
 }
 
-bool __wrap_job_call_make(struct weft_job *job, void (*run)(void *), void *argument);
-bool __wrap_job_call_make(struct weft_job *job, void (*run)(void *), void *argument)
+bool __wrap_job_callback_run(struct weft_job *job, void (*run)(void *), void *argument);
+bool __wrap_job_callback_run(struct weft_job *job, void (*run)(void *), void *argument)
 {
     assert_ptr_equal(job, &ops.job);
     beneath.made++;
@@ -357,9 +357,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    while (ops.job.stream_calls) {
-        void *first = ops.job.stream_calls;
-        ops.job.stream_calls = *(void **)first;
+    while (ops.job.captured_signals) {
+        void *first = ops.job.captured_signals;
+        ops.job.captured_signals = *(void **)first;
         free(first);
     }
     assert_int_equal(beneath.entered, 0);

@@ -27,7 +27,7 @@ enum { DEVICES = 70, PES = 3, ME = 1 };
 
 struct device {
     const char *name;
-    enum net_near near;
+    enum net_distance near;
     int speed, width;
     bool ethernet, weak;
     const char *lacks;
@@ -130,31 +130,35 @@ void __wrap_gda_close_adapter(struct gda_adapter *adapter)
     closed[place_of(adapter->name)]++;
 }
 
-bool __wrap_net_place_of_interface(const char *root, const char *name, struct net_place *place);
-bool __wrap_net_place_of_interface(const char *root, const char *name, struct net_place *place)
+bool __wrap_net_locate_interface(const char *root, const char *name,
+                                 struct net_device_location *place);
+bool __wrap_net_locate_interface(const char *root, const char *name,
+                                 struct net_device_location *place)
 {
     assert_string_equal(root, "");
     place->numa = (int)devices[place_of(name)].near;
-    return place->numa != NET_NEAR_UNKNOWN;
+    return place->numa != NET_DISTANCE_UNKNOWN;
 }
 
-enum net_near __wrap_net_near(const struct net_spot *spot, const struct net_place *nic);
-enum net_near __wrap_net_near(const struct net_spot *spot, const struct net_place *nic)
+enum net_distance __wrap_net_find_distance(const struct net_pe_location *spot,
+                                           const struct net_device_location *nic);
+enum net_distance __wrap_net_find_distance(const struct net_pe_location *spot,
+                                           const struct net_device_location *nic)
 {
     assert_true(spot->gpu); /* it has been found */
-    return (enum net_near)nic->numa;
+    return (enum net_distance)nic->numa;
 }
 
-void __wrap_net_find_spot(const char *root, int local_pe, const char *wanted, const char *visible,
-                          const cpu_set_t *cpus, struct net_spot *spot);
-void __wrap_net_find_spot(const char *root, int local_pe, const char *wanted, const char *visible,
-                          const cpu_set_t *cpus, struct net_spot *spot)
+void __wrap_net_locate_pe(const char *root, int local_pe, const char *wanted, const char *visible,
+                          const cpu_set_t *cpus, struct net_pe_location *spot);
+void __wrap_net_locate_pe(const char *root, int local_pe, const char *wanted, const char *visible,
+                          const cpu_set_t *cpus, struct net_pe_location *spot)
 {
     (void)wanted, (void)visible;
     assert_string_equal(root, "");
     assert_int_equal(local_pe, 7);
     assert_true(CPU_COUNT(cpus) > 0);
-    *spot = (struct net_spot){.gpu = true};
+    *spot = (struct net_pe_location){.gpu = true};
 }
 
 /* -------------------------------------------------------------------------------- the other PEs */
@@ -253,7 +257,7 @@ static int setup(void **state)
     return 0;
 }
 
-static void add(const char *name, enum net_near near)
+static void add(const char *name, enum net_distance near)
 {
     devices[device_count++] = (struct device){.name = name, .near = near, .speed = 32, .width = 2};
 }
@@ -261,11 +265,11 @@ static void add(const char *name, enum net_near near)
 /* a: on another socket; b, c: below the PE's switch; d: below its host bridge; e: not told. */
 static void add_five(void)
 {
-    add("a", NET_NEAR_SYS);
-    add("b", NET_NEAR_PIX);
-    add("e", NET_NEAR_UNKNOWN);
-    add("c", NET_NEAR_PIX);
-    add("d", NET_NEAR_PHB);
+    add("a", NET_DISTANCE_SYS);
+    add("b", NET_DISTANCE_PIX);
+    add("e", NET_DISTANCE_UNKNOWN);
+    add("c", NET_DISTANCE_PIX);
+    add("d", NET_DISTANCE_PHB);
 }
 
 /* ------------------------------------------------------------------------------------ the tests */
@@ -306,10 +310,10 @@ static void the_nearest_are_taken(void **state)
 static void as_near_as_the_last(void **state)
 {
     (void)state;
-    add("a", NET_NEAR_PIX);
-    add("b", NET_NEAR_PHB);
-    add("c", NET_NEAR_PHB);
-    add("d", NET_NEAR_NODE);
+    add("a", NET_DISTANCE_PIX);
+    add("b", NET_DISTANCE_PHB);
+    add("c", NET_DISTANCE_PHB);
+    add("d", NET_DISTANCE_NODE);
     setenv("WEFT_GDA_ADAPTERS", "2", 1);
     assert_int_equal(find(), WEFT_OK);
     assert_int_equal(looked, 3);
@@ -320,11 +324,11 @@ static void as_near_as_the_last(void **state)
 static void names_that_are_told(void **state)
 {
     (void)state;
-    add("mlx5_0", NET_NEAR_PIX);
-    add("mlx5_10", NET_NEAR_PHB);
+    add("mlx5_0", NET_DISTANCE_PIX);
+    add("mlx5_10", NET_DISTANCE_PHB);
     assert_int_equal(find(), WEFT_OK);
     assert_int_equal(told.count, 1);
-    assert_int_equal(told.list[0].near, NET_NEAR_PIX);
+    assert_int_equal(told.list[0].near, NET_DISTANCE_PIX);
     assert_int_equal(told.list[0].name, UINT64_C(0xe6ab08d3608a5c6e)); /* the same at every PE */
     assert_string_equal(has, "requests to mlx5_0, port 1 (InfiniBand)");
     expect_taken("mlx5_0");
@@ -338,9 +342,9 @@ static void those_that_weft_hca_names(void **state)
                 {"x10,x", "x10"},      {"x,x2", "x2"}, {"x1,,x2,", "x1 x2"}, {"", "x1 x10 x2"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         setup(state);
-        add("x1", NET_NEAR_PIX);
-        add("x10", NET_NEAR_PIX);
-        add("x2", NET_NEAR_PIX);
+        add("x1", NET_DISTANCE_PIX);
+        add("x10", NET_DISTANCE_PIX);
+        add("x2", NET_DISTANCE_PIX);
         setenv("WEFT_HCA", rows[i].names, 1);
         assert_int_equal(find(), WEFT_OK);
         expect_taken(rows[i].taken);
@@ -369,8 +373,8 @@ static void adapters_are_alike(void **state)
         for (int wanted = 0; wanted <= 2; wanted += 2) {
             bool refused = other & ETHERNET || (other && !wanted);
             setup(state);
-            add("b", NET_NEAR_PIX);
-            add("c", NET_NEAR_PIX);
+            add("b", NET_DISTANCE_PIX);
+            add("c", NET_DISTANCE_PIX);
             devices[1].speed += other & SPEED;
             devices[1].width += other & WIDTH;
             devices[1].ethernet = other & ETHERNET;
@@ -414,7 +418,7 @@ static void many_devices(void **state)
     (void)state;
     for (int i = 0; i < DEVICES; i++) {
         snprintf(names[i], sizeof names[i], "%02dx", i);
-        add(names[i], NET_NEAR_PIX);
+        add(names[i], NET_DISTANCE_PIX);
     }
     assert_int_equal(find(), WEFT_OK);
     assert_int_equal(looked, GDA_CANDIDATES);
@@ -431,7 +435,7 @@ static void many_devices(void **state)
 static void libraries_that_are_opened(void **state)
 {
     (void)state;
-    add("b", NET_NEAR_PIX);
+    add("b", NET_DISTANCE_PIX);
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(opened_folder, "");
     expect_taken("b");
@@ -445,7 +449,7 @@ static void libraries_that_are_opened(void **state)
     assert_string_equal(opened_folder, "/a/folder");
     expect_taken("b");
     setup(state);
-    add("b", NET_NEAR_PIX);
+    add("b", NET_DISTANCE_PIX);
     no_library = true;
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(lacks, "there is no libmlx5");
@@ -473,7 +477,7 @@ static void folder_of_the_software_adapter(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char paths[4][64];
         setup(state);
-        add("b", NET_NEAR_PIX);
+        add("b", NET_DISTANCE_PIX);
         setenv("WEFT_HCA", "soft", 1);
         for (int k = 0; k < 4; k++) {
             snprintf(paths[k], sizeof paths[k], "%s/%s", root, folders[k]);
@@ -515,7 +519,7 @@ static void long_names(void **state)
     (void)state;
     for (int i = 0; i < 8; i++) {
         snprintf(names[i], sizeof names[i], "%d_is_a_name_of_many_letters_xx", i);
-        add(names[i], NET_NEAR_PIX);
+        add(names[i], NET_DISTANCE_PIX);
     }
     their_counts[0] = 7;
     assert_int_equal(find(), WEFT_OK);
@@ -567,7 +571,7 @@ static void configurations(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         setup(state);
         for (int k = 0; k < 8; k++)
-            add((const char *[]){"a", "b", "c", "d", "e", "f", "g", "h"}[k], NET_NEAR_PIX);
+            add((const char *[]){"a", "b", "c", "d", "e", "f", "g", "h"}[k], NET_DISTANCE_PIX);
         setenv(rows[i].name, rows[i].text, 1);
         assert_int_equal(find(), rows[i].good ? WEFT_OK : WEFT_ERR_CONFIG);
         if (!rows[i].good)
@@ -581,7 +585,7 @@ static void shared_with_other_pes(void **state)
 {
     (void)state;
     for (int k = 0; k < 4; k++)
-        add((const char *[]){"a", "b", "c", "d"}[k], NET_NEAR_PIX);
+        add((const char *[]){"a", "b", "c", "d"}[k], NET_DISTANCE_PIX);
     alike = true;
     node_of[0] = 0;
     assert_int_equal(find(), WEFT_OK);
@@ -611,8 +615,8 @@ static void shared_with_other_pes(void **state)
 static void what_others_tell(void **state)
 {
     (void)state;
-    add("a", NET_NEAR_PIX);
-    add("b", NET_NEAR_PIX);
+    add("a", NET_DISTANCE_PIX);
+    add("b", NET_DISTANCE_PIX);
     theirs[0].count = -1;
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
     assert_string_equal(base_last_error(),
@@ -663,8 +667,8 @@ static void what_others_tell(void **state)
 static void weak_atomics(void **state)
 {
     (void)state;
-    add("a", NET_NEAR_PIX);
-    add("b", NET_NEAR_PIX);
+    add("a", NET_DISTANCE_PIX);
+    add("b", NET_DISTANCE_PIX);
     devices[1].weak = true;
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(lacks, "atomics of a are not atomic with those of CPUs: use path gda "

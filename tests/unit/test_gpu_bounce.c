@@ -14,8 +14,8 @@
 #include "base/thread.h"
 #include "counted.h"
 #include "gpu/bounce.h"
-#include "gpu/lane.h"
-#include "gpu/proof_cache.h"
+#include "gpu/stream.h"
+#include "gpu/test/cache.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -45,7 +45,7 @@ static char *device, *host;
 static size_t device_bytes;
 static bool push_fails, device_fails, unmoved; /* nothing is copied while it is measured */
 static int cpus;
-static struct gpu_lane lane;
+static struct gpu_stream lane;
 static int settled;
 static weft_status settle_status;
 
@@ -177,9 +177,9 @@ uint64_t __wrap_clock_now_ns(void)
 }
 
 weft_status __wrap_gpu_copy(struct gpu *by, unsigned number, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner);
+                            size_t bytes, enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *by, unsigned number, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner)
+                            size_t bytes, enum gpu_copy_mode manner)
 {
     assert_int_equal(manner, GPU_DONE);
     assert_true(dst == device || src == device);
@@ -223,20 +223,20 @@ static struct {
     int kept;
 } cache;
 
-bool __wrap_proof_cache_numbers(const char *what, const CUuuid *of, int driver_version,
-                                size_t *numbers, int count);
-bool __wrap_proof_cache_numbers(const char *what, const CUuuid *of, int driver_version,
-                                size_t *numbers, int count)
+bool __wrap_proof_cache_load_numbers(const char *what, const CUuuid *of, int driver_version,
+                                     size_t *numbers, int count);
+bool __wrap_proof_cache_load_numbers(const char *what, const CUuuid *of, int driver_version,
+                                     size_t *numbers, int count)
 {
     assert_true(count == 2 && driver_version == 12345 && of == &gpu.device.uuid);
     memcpy(numbers, cache.numbers, sizeof cache.numbers);
     return strcmp(what, cache.name) == 0;
 }
 
-void __wrap_proof_cache_keep_numbers(const char *what, const CUuuid *of, int driver_version,
-                                     const size_t *numbers, int count);
-void __wrap_proof_cache_keep_numbers(const char *what, const CUuuid *of, int driver_version,
-                                     const size_t *numbers, int count)
+void __wrap_proof_cache_store_numbers(const char *what, const CUuuid *of, int driver_version,
+                                      const size_t *numbers, int count);
+void __wrap_proof_cache_store_numbers(const char *what, const CUuuid *of, int driver_version,
+                                      const size_t *numbers, int count)
 {
     assert_true(count == 2 && driver_version == 12345 && of == &gpu.device.uuid);
     snprintf(cache.name, sizeof cache.name, "%s", what);
@@ -363,9 +363,9 @@ static void what_is_not_large_or_not_plain_is_the_drivers(void **state)
     assert_false(bounce(host, host + MIB, MIB, &status));
     assert_false(bounce(device, pinned, MIB, &status));
     assert_false(bounce(pinned, device, MIB, &status));
-    gpu.main = &main; /* a third GPU */
+    gpu.owner = &main; /* a third GPU */
     assert_false(bounce(device, host, MIB, &status));
-    gpu.main = NULL;
+    gpu.owner = NULL;
     gpu.bounce_refused = true;
     assert_false(bounce(device, host, MIB, &status));
     gpu.bounce_refused = false;

@@ -2,7 +2,7 @@
 /* The protocol of members and hub (hub.h, member.h), frame by frame: the hub with members that say
  * what they ought to, and with members that do not; a hub in a PE, and what it makes of an end. The
  * members are the other ends of socket pairs, so that nothing has to be waited for. */
-#include "boot/member.h"
+#include "boot/hub/member.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -71,12 +71,12 @@ static void on_lost(void *owner, int member)
     hear("lost", member);
 }
 
-static void on_room(void *owner, int member)
+static void on_unsent_changed(void *owner, int member)
 {
 }
 
-static const struct hub_events events = {on_joined, on_left, on_aborted, on_failed,
-                                         on_lost,   on_room, NULL};
+static const struct hub_events events = {on_joined, on_left,           on_aborted, on_failed,
+                                         on_lost,   on_unsent_changed, NULL};
 
 struct star {
     struct hub hub;
@@ -279,7 +279,7 @@ static void who_has_not_joined_is_not_heard(void **state)
     struct star star;
     open_star(&star, false);
     say(&star, 1, FRAME_PART, 0, "part", 4);
-    expect_failure(1, WEFT_ERR_BOOT, "PE 1 spoke before it joined the job");
+    expect_failure(1, WEFT_ERR_BOOT, "PE 1 sent a frame before it joined the job");
     assert_null(star.hub.answer);
     say(&star, 1, FRAME_ABORT, 3, "end it", 6);
     assert_int_equal(heard.count, 2);

@@ -39,10 +39,10 @@ static struct {
 
 static struct fid_mr registered = {.mem_desc = &registered};
 
-struct fid_mr *__wrap_net_own_chunk(struct path_common *net, enum segment_id segment, size_t number,
-                                    struct net_key *found);
-struct fid_mr *__wrap_net_own_chunk(struct path_common *net, enum segment_id segment, size_t number,
-                                    struct net_key *found)
+struct fid_mr *__wrap_net_get_own_chunk(struct path_common *net, enum segment_id segment,
+                                        size_t number, struct net_key *found);
+struct fid_mr *__wrap_net_get_own_chunk(struct path_common *net, enum segment_id segment,
+                                        size_t number, struct net_key *found)
 {
     assert_ptr_equal(net, &end.net);
     assert_null(found);
@@ -52,12 +52,12 @@ struct fid_mr *__wrap_net_own_chunk(struct path_common *net, enum segment_id seg
     return d.unregistered ? NULL : &registered;
 }
 
-void *__real_net_slab(struct path_common *net, size_t bytes, void **descriptor);
-void *__wrap_net_slab(struct path_common *net, size_t bytes, void **descriptor);
-void *__wrap_net_slab(struct path_common *net, size_t bytes, void **descriptor)
+void *__real_net_alloc_slab(struct path_common *net, size_t bytes, void **descriptor);
+void *__wrap_net_alloc_slab(struct path_common *net, size_t bytes, void **descriptor);
+void *__wrap_net_alloc_slab(struct path_common *net, size_t bytes, void **descriptor)
 {
     if (!d.ready)
-        return __real_net_slab(net, bytes, descriptor);
+        return __real_net_alloc_slab(net, bytes, descriptor);
     *descriptor = &d.slabs;
     if (!d.slabs_left--)
         return NULL;
@@ -65,10 +65,10 @@ void *__wrap_net_slab(struct path_common *net, size_t bytes, void **descriptor)
     return d.slab[d.slabs++] = calloc(1, bytes);
 }
 
-weft_status __wrap_net_peer_chunk(struct path_state *state, struct net_peer *of,
-                                  enum segment_id segment, size_t chunk, struct net_key *found);
-weft_status __wrap_net_peer_chunk(struct path_state *state, struct net_peer *of,
-                                  enum segment_id segment, size_t chunk, struct net_key *found)
+weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *of,
+                                    enum segment_id segment, size_t chunk, struct net_key *found);
+weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *of,
+                                    enum segment_id segment, size_t chunk, struct net_key *found)
 {
     assert_ptr_equal(state, &end.state);
     assert_ptr_equal(of, peer);
@@ -94,16 +94,16 @@ static void count_end(struct path_wait *wait)
     d.ends++;
 }
 
-bool __wrap_net_stripes(const struct path_common *net, const struct net_peer *of, size_t bytes);
-bool __wrap_net_stripes(const struct path_common *net, const struct net_peer *of, size_t bytes)
+bool __wrap_net_is_striped(const struct path_common *net, const struct net_peer *of, size_t bytes);
+bool __wrap_net_is_striped(const struct path_common *net, const struct net_peer *of, size_t bytes)
 {
     (void)net, (void)of, (void)bytes;
     return d.stripes;
 }
 
-weft_status __wrap_net_stripe_move(struct path_state *state, struct remote at, void *with,
+weft_status __wrap_net_stripe_host(struct path_state *state, struct remote at, void *with,
                                    size_t bytes, bool write, size_t *taken);
-weft_status __wrap_net_stripe_move(struct path_state *state, struct remote at, void *with,
+weft_status __wrap_net_stripe_host(struct path_state *state, struct remote at, void *with,
                                    size_t bytes, bool write, size_t *taken)
 {
     assert_ptr_equal(state, &end.state);
@@ -157,8 +157,8 @@ static int open_end(void **context)
     end.map[0][SEG_HEAP] = heap;
     end.map[0][SEG_DATA] = data;
     end.net.rail_count = 1;
-    end.net.rails[0].traits.most = SIZE_MAX;
-    end.state.under_way = end.state.touched_count = 0;
+    end.net.rails[0].traits.max_bytes = SIZE_MAX;
+    end.state.in_flight = end.state.touched_count = 0;
     for (size_t i = 0; i < sizeof local; i++)
         local[i] = (unsigned char)(i * 11 + 1);
     d.slabs_left = 8;
@@ -214,7 +214,7 @@ static void own_memory_is_found_by_its_segment(void **context)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t bytes = rows[i].bytes;
         d.chunks = 0;
-        void *found = net_own_descriptor(&end.net, heap + rows[i].at, &bytes);
+        void *found = net_get_own_descriptor(&end.net, heap + rows[i].at, &bytes);
         assert_ptr_equal(found, rows[i].segment < 0 ? NULL : &registered);
         assert_int_equal(d.chunks, rows[i].segment >= 0);
         assert_int_equal(bytes, rows[i].left);
@@ -225,9 +225,9 @@ static void own_memory_is_found_by_its_segment(void **context)
     }
     size_t bytes = 8;
     assert_null(
-        net_own_descriptor(&end.net, (void *)64, &bytes)); /* a segment that is not mapped */
+        net_get_own_descriptor(&end.net, (void *)64, &bytes)); /* a segment that is not mapped */
     d.unregistered = true;
-    assert_null(net_own_descriptor(&end.net, heap, &bytes));
+    assert_null(net_get_own_descriptor(&end.net, heap, &bytes));
 }
 
 static void registered_memory_is_used_in_place(void **context)
@@ -296,7 +296,7 @@ static void memory_that_is_missing_is_told(void **context)
     assert_int_equal(write_bytes(local, 0, 10), WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "no registered memory for a copy"));
     assert_int_equal(end.access_count, 0);
-    assert_int_equal(end.state.under_way, 0);
+    assert_int_equal(end.state.in_flight, 0);
     struct net_direct *first = end.net.free_directs; /* it was given back */
     d.slabs_left = 1;
     assert_int_equal(write_bytes(local, 0, 10), WEFT_OK);
@@ -322,7 +322,7 @@ static void a_full_provider_is_waited_for(void **context)
     assert_int_equal(d.wait.pe, 1);
     assert_int_equal(d.wait.expected, 0);
     assert_int_equal(d.put, 0);
-    assert_int_equal(end.state.under_way, 0);
+    assert_int_equal(end.state.in_flight, 0);
     struct net_direct *first = end.net.free_directs;
     end.refuse_access = NULL;
     assert_int_equal(write_bytes(local, 0, 10), WEFT_OK);
@@ -385,10 +385,10 @@ static void several_nics_take_what_they_can(void **context)
     assert_int_equal(write_bytes(local, 50, 1000), WEFT_OK);
     assert_int_equal(d.stripe_calls, 6);
     d.stripes = false;
-    peer->via = 1;
+    peer->current_rail = 1;
     assert_int_equal(write_bytes(local, 50, 1000), WEFT_OK);
     assert_int_equal(d.stripe_calls, 7);
-    peer->via = 0;
+    peer->current_rail = 0;
     all_done();
 }
 

@@ -25,12 +25,12 @@ static struct fi_fabric_attr fabrics[NICS];
 static struct fi_domain_attr domains[NICS];
 static struct fid_nic nics[NICS];
 static struct fi_bus_attr buses[NICS];
-static struct net_offer offers[NICS];
+static struct net_provider_entry offers[NICS];
 
 static struct {
     int offered, crowd, chosen;
-    struct net_wish wished;
-    enum net_near nears[NICS];
+    struct net_config wished;
+    enum net_distance nears[NICS];
     bool unplaced;
     char place[32];
     struct net_picked picked;
@@ -43,10 +43,12 @@ static struct {
     int near_calls;
 } d;
 
-int __wrap_net_choose_offers(const struct net_offer *of, size_t count, const struct net_wish *wish,
-                             net_rows common, uint64_t networks, int *taken, int most);
-int __wrap_net_choose_offers(const struct net_offer *of, size_t count, const struct net_wish *wish,
-                             net_rows common, uint64_t networks, int *taken, int most)
+int __wrap_net_choose_entries(const struct net_provider_entry *of, size_t count,
+                              const struct net_config *wish, net_rows common, uint64_t networks,
+                              int *taken, int most);
+int __wrap_net_choose_entries(const struct net_provider_entry *of, size_t count,
+                              const struct net_config *wish, net_rows common, uint64_t networks,
+                              int *taken, int most)
 {
     assert_ptr_equal(of, offers);
     assert_int_equal(count, NICS);
@@ -60,17 +62,17 @@ int __wrap_net_choose_offers(const struct net_offer *of, size_t count, const str
     return n;
 }
 
-void __wrap_net_find_spot(const char *root, int local_pe, const char *wanted, const char *visible,
-                          const cpu_set_t *cpus, struct net_spot *spot);
-void __wrap_net_find_spot(const char *root, int local_pe, const char *wanted, const char *visible,
-                          const cpu_set_t *cpus, struct net_spot *spot)
+void __wrap_net_locate_pe(const char *root, int local_pe, const char *wanted, const char *visible,
+                          const cpu_set_t *cpus, struct net_pe_location *spot);
+void __wrap_net_locate_pe(const char *root, int local_pe, const char *wanted, const char *visible,
+                          const cpu_set_t *cpus, struct net_pe_location *spot)
 {
     assert_string_equal(root, "");
     d.local_pe = local_pe;
     d.gpu = wanted;
     d.visible = visible;
     d.cpus = CPU_COUNT(cpus);
-    *spot = (struct net_spot){.text = "GPU 0000:3b:00.0"};
+    *spot = (struct net_pe_location){.text = "GPU 0000:3b:00.0"};
 }
 
 int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set);
@@ -84,15 +86,17 @@ int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
     return 0;
 }
 
-enum net_near __wrap_net_near(const struct net_spot *spot, const struct net_place *nic);
-enum net_near __wrap_net_near(const struct net_spot *spot, const struct net_place *nic)
+enum net_distance __wrap_net_find_distance(const struct net_pe_location *spot,
+                                           const struct net_device_location *nic);
+enum net_distance __wrap_net_find_distance(const struct net_pe_location *spot,
+                                           const struct net_device_location *nic)
 {
     assert_string_equal(spot->text, "GPU 0000:3b:00.0");
     assert_int_equal(nic->numa, d.unplaced ? -1 : 1);
     return d.nears[d.near_calls++];
 }
 
-static bool place(const char *root, const char *name, struct net_place *at)
+static bool place(const char *root, const char *name, struct net_device_location *at)
 {
     assert_string_equal(root, "");
     snprintf(d.place, sizeof d.place, "%s", name);
@@ -100,21 +104,22 @@ static bool place(const char *root, const char *name, struct net_place *at)
     return !d.unplaced;
 }
 
-bool __wrap_net_place_of_interface(const char *root, const char *name, struct net_place *at);
-bool __wrap_net_place_of_interface(const char *root, const char *name, struct net_place *at)
+bool __wrap_net_locate_interface(const char *root, const char *name,
+                                 struct net_device_location *at);
+bool __wrap_net_locate_interface(const char *root, const char *name, struct net_device_location *at)
 {
     return place(root, name, at);
 }
 
-bool __wrap_net_place_of_pci(const char *root, const char *address, struct net_place *at);
-bool __wrap_net_place_of_pci(const char *root, const char *address, struct net_place *at)
+bool __wrap_net_locate_pci(const char *root, const char *address, struct net_device_location *at);
+bool __wrap_net_locate_pci(const char *root, const char *address, struct net_device_location *at)
 {
     return place(root, address, at);
 }
 
 static bool cpus_known;
-bool __wrap_net_cpus_at(const char *root, const struct net_place *at, cpu_set_t *cpus);
-bool __wrap_net_cpus_at(const char *root, const struct net_place *at, cpu_set_t *cpus)
+bool __wrap_net_cpus_at(const char *root, const struct net_device_location *at, cpu_set_t *cpus);
+bool __wrap_net_cpus_at(const char *root, const struct net_device_location *at, cpu_set_t *cpus)
 {
     assert_string_equal(root, "");
     assert_int_equal(at->numa, 1);
@@ -199,9 +204,9 @@ static const struct boot_ops boot_ops = {.name = "three", .allgather = gather};
 static struct boot boot = {
     .ops = &boot_ops, .npes = PES, .local_npes = 2, .local_pe = 1, .node_of = node_of};
 static struct path_world world = {.pe = 1, .npes = PES, .boot = &boot};
-static struct net_wish wish;
+static struct net_config wish;
 static char has[512];
-static struct net_taken *taken;
+static struct net_selection *taken;
 static char verbs[] = "verbs;ofi_rxm", tcp[] = "tcp";
 static int blocks_before;
 
@@ -224,15 +229,15 @@ static int prepare(void **context)
                                     .nic = &nics[i],
                                     .next = &infos[0]};
         listed[i] = &infos[i];
-        offers[i] = (struct net_offer){.mbps = 25000 + (uint32_t)i};
+        offers[i] = (struct net_provider_entry){.mbps = 25000 + (uint32_t)i};
         snprintf(offers[i].provider, sizeof offers[i].provider, "p");
         snprintf(offers[i].interface, sizeof offers[i].interface, "nic%d", i);
-        d.nears[i] = NET_NEAR_PXB;
+        d.nears[i] = NET_DISTANCE_PXB;
     }
     d.offered = NICS;
     d.copies_left = NET_RAILS;
-    d.picked = (struct net_picked){.count = 1, .equal = 1};
-    wish = (struct net_wish){.provider = "p", .interface = "", .nodes = true};
+    d.picked = (struct net_picked){.count = 1, .equally_near = 1};
+    wish = (struct net_config){.provider = "p", .interface = "", .nodes = true};
     boot.local_pe = 1;
     gather_status = open_status = WEFT_OK;
     cpus_known = true;
@@ -243,17 +248,17 @@ static int prepare(void **context)
 
 static weft_status take(void)
 {
-    const struct net_offers all = {.info = listed, .offer = offers, .count = NICS};
-    const struct net_common both = {.rows = 5, .networks = 6};
+    const struct net_provider_list all = {.info = listed, .entry = offers, .count = NICS};
+    const struct net_exchange_record both = {.rows = 5, .networks = 6};
     taken = NULL;
     has[0] = '\0';
-    return net_take(&world, &lib, &wish, &all, &both, &taken, has, sizeof has);
+    return net_select_nics(&world, &lib, &wish, &all, &both, &taken, has, sizeof has);
 }
 
 static int finish(void **context)
 {
     (void)context;
-    net_drop_taken(taken);
+    net_free_selection(taken);
     taken = NULL;
     assert_int_equal(callocs.memory, blocks_before);
     return 0;
@@ -277,17 +282,17 @@ static void candidates_are_told_as_numbers(void **context)
     infos[0].addr_format = FI_SOCKADDR_IN6;
     strcpy(offers[3].network, "10.0.0.0/24");
     strcpy(offers[1].network, "10.0.0.0/24");
-    d.nears[1] = NET_NEAR_SYS;
+    d.nears[1] = NET_DISTANCE_SYS;
     setenv("WEFT_FABRIC_RAILS", "3", 1);
     config_reset();
     assert_int_equal(take(), WEFT_OK);
     const struct net_candidate *list = d.told.list;
     assert_int_equal(d.told.count, NICS);
-    assert_int_equal(d.told.rails, 3);
+    assert_int_equal(d.told.requested_rails, 3);
     assert_int_equal(d.told_pe, 1);
     for (int i = 0; i < NICS; i++) {
         assert_int_equal(list[i].mbps, 25003 - i);
-        assert_int_equal(list[i].near, i == 1 ? NET_NEAR_SYS : NET_NEAR_PXB);
+        assert_int_equal(list[i].distance, i == 1 ? NET_DISTANCE_SYS : NET_DISTANCE_PXB);
         for (int k = 0; k < i; k++)
             assert_int_not_equal(list[i].name, list[k].name);
     }
@@ -384,18 +389,18 @@ static void what_is_picked_is_kept_and_said(void **context)
 {
     static const struct {
         int offered, home, count, rails[3], equal;
-        enum net_near near;
+        enum net_distance near;
         int kept[3], keeps;
         bool home_carries;
         const char *says;
     } rows[] = {
-        {1, 0, 1, {0}, 1, NET_NEAR_PIX, {3}, 1, true, ""},
+        {1, 0, 1, {0}, 1, NET_DISTANCE_PIX, {3}, 1, true, ""},
         {4,
          0,
          1,
          {0},
          1,
-         NET_NEAR_PIX,
+         NET_DISTANCE_PIX,
          {3},
          1,
          true,
@@ -405,29 +410,20 @@ static void what_is_picked_is_kept_and_said(void **context)
          1,
          {0},
          2,
-         NET_NEAR_PXB,
+         NET_DISTANCE_PXB,
          {3},
          1,
          true,
          "; one of 2 as near to GPU 0000:3b:00.0 (PXB)"},
-        {4,
-         1,
-         1,
-         {1},
-         1,
-         NET_NEAR_UNKNOWN,
-         {2},
-         1,
-         true,
-         "; one of 4 at a distance that is not told"},
-        {1, 0, 1, {0}, 1, NET_NEAR_UNKNOWN, {3}, 1, true, ""},
-        {4, 0, 1, {2}, 1, NET_NEAR_SYS, {3, 1}, 2, false, "; large transfers over nic1"},
+        {4, 1, 1, {1}, 1, NET_DISTANCE_UNKNOWN, {2}, 1, true, "; one of 4 at unknown distance"},
+        {1, 0, 1, {0}, 1, NET_DISTANCE_UNKNOWN, {3}, 1, true, ""},
+        {4, 0, 1, {2}, 1, NET_DISTANCE_SYS, {3, 1}, 2, false, "; large transfers over nic1"},
         {4,
          0,
          2,
          {0, 2},
          2,
-         NET_NEAR_PIX,
+         NET_DISTANCE_PIX,
          {3, 1},
          2,
          true,
@@ -437,7 +433,7 @@ static void what_is_picked_is_kept_and_said(void **context)
          3,
          {0, 2, 1},
          3,
-         NET_NEAR_PIX,
+         NET_DISTANCE_PIX,
          {2, 3, 1},
          3,
          true,
@@ -449,21 +445,21 @@ static void what_is_picked_is_kept_and_said(void **context)
         prepare(NULL);
         d.offered = rows[i].offered;
         d.nears[rows[i].home] = rows[i].near;
-        d.picked.home = rows[i].home;
+        d.picked.first_rail = rows[i].home;
         d.picked.count = rows[i].count;
-        d.picked.equal = rows[i].equal;
+        d.picked.equally_near = rows[i].equal;
         memcpy(d.picked.rails, rows[i].rails, sizeof rows[i].rails);
         assert_int_equal(take(), WEFT_OK);
         char expected[256];
         snprintf(expected, sizeof expected, "provider p on nic%d%s", rows[i].kept[0], rows[i].says);
         assert_string_equal(has, expected);
         assert_int_equal(taken->count, rows[i].keeps);
-        assert_int_equal(taken->home_carries, rows[i].home_carries);
+        assert_int_equal(taken->first_rail_carries, rows[i].home_carries);
         for (int k = 0; k < rows[i].keeps; k++) {
             assert_ptr_equal(taken->info[k]->domain_attr, &domains[rows[i].kept[k]]);
             assert_int_equal(taken->mbps[k], 25000 + rows[i].kept[k]);
         }
-        net_drop_taken(taken);
+        net_free_selection(taken);
         assert_int_equal(d.freed, rows[i].keeps);
         taken = NULL;
     }
@@ -472,21 +468,21 @@ static void what_is_picked_is_kept_and_said(void **context)
 static void a_pe_keeps_no_more_than_it_can_open(void **context)
 {
     (void)context;
-    d.picked = (struct net_picked){.home = 0, .count = NET_RAILS, .equal = 1};
+    d.picked = (struct net_picked){.first_rail = 0, .count = NET_RAILS, .equally_near = 1};
     for (int i = 0; i < NET_RAILS; i++)
         d.picked.rails[i] = 1;
     assert_int_equal(take(), WEFT_OK);
     assert_int_equal(taken->count, NET_RAILS);
-    assert_false(taken->home_carries);
+    assert_false(taken->first_rail_carries);
 }
 
 static void failures_are_told(void **context)
 {
     (void)context;
-    d.picked.home = -1;
+    d.picked.first_rail = -1;
     assert_int_equal(take(), WEFT_OK);
     assert_null(taken);
-    d.picked.home = d.chosen = d.near_calls = 0;
+    d.picked.first_rail = d.chosen = d.near_calls = 0;
     d.agreed = WEFT_ERR_PEER_DEAD;
     assert_int_equal(take(), WEFT_ERR_PEER_DEAD);
     d.agreed = WEFT_OK;
@@ -528,7 +524,7 @@ static void one_pe_of_a_node_warns_of_a_crowd(void **context)
         const char *interface, *end;
     } rows[] = {
         {true, true, 0, 2, "", "or set WEFT_FABRIC_RAILS=2 or more to spread large transfers"},
-        {true, true, 0, 3, "nic3", "or without it, each PE takes the nearest"},
+        {true, true, 0, 3, "nic3", "or unset it, so that each PE takes the nearest"},
         {false, true, 0, 2, "", NULL},
         {true, false, 0, 2, "", NULL},
         {true, true, 1, 2, "", NULL},
@@ -538,7 +534,7 @@ static void one_pe_of_a_node_warns_of_a_crowd(void **context)
     for (int i = 0; i < 6; i++) {
         finish(NULL);
         prepare(NULL);
-        d.picked.crowded = rows[i].crowded;
+        d.picked.all_on_one_nic = rows[i].crowded;
         wish.nodes = rows[i].nodes;
         wish.interface = rows[i].interface;
         boot.local_pe = rows[i].local_pe;

@@ -19,7 +19,7 @@
 /* Offers by letter, so that a row names its list as a string. */
 static const struct {
     char letter;
-    struct net_offer offer;
+    struct net_provider_entry offer;
 } known[] = {
     {'c', {"cxi", "cxi0", "", ALL, NET_REACH_OTHERS, 0, false, false, 0}},
     {'e', {"efa", "rdmap0-rdm", "", ALL, NET_REACH_OTHERS, 0, false, false, 0}},
@@ -49,7 +49,7 @@ static const struct {
     {'K', {"bare", "b0", "", ALL & ~NET_KEYS, NET_REACH_OTHERS, 0, false, false, 0}},
 };
 
-static size_t offers_of(const char *letters, struct net_offer *offers)
+static size_t offers_of(const char *letters, struct net_provider_entry *offers)
 {
     size_t n = 0;
     for (; *letters; letters++)
@@ -78,7 +78,7 @@ static const struct row {
     {"ontT", NODES, "", "", 'T', NULL, WEFT_OK},
     {"os", NODES, "", "", 0, "shm on shm reaches no other node", WEFT_ERR_UNSUPPORTED},
     {"to", NODES, "sockets", "", 'o', NULL, WEFT_OK},
-    {"o", NODES, "", "", 0, "none is offered", WEFT_ERR_UNSUPPORTED},
+    {"o", NODES, "", "", 0, "libfabric lists none", WEFT_ERR_UNSUPPORTED},
     {"ts6", NODES, "", "", 't', NULL, WEFT_OK},
     {"6k", NODES, "", "", '6', NULL, WEFT_OK},
     {"k6", NODES, "", "", '6', NULL, WEFT_OK},
@@ -144,15 +144,15 @@ static const struct row {
     {"sl", NODES, "", "", 0, "tcp;ofi_rxm on lo reaches no other node", WEFT_ERR_UNSUPPORTED},
     {"Et", NODES, "", "rdmap0-dgrm", 0, "efa has no reliable datagrams", WEFT_ERR_CONFIG},
     {"E", NODES, "", "", 0, "efa has no reliable datagrams", WEFT_ERR_UNSUPPORTED},
-    {"", NODES, "", "", 0, "none is offered", WEFT_ERR_UNSUPPORTED},
+    {"", NODES, "", "", 0, "libfabric lists none", WEFT_ERR_UNSUPPORTED},
 };
 
 /* The first of what can be taken. */
-static int first_of(const struct net_offer *offers, size_t count, const struct net_wish *wish,
-                    net_rows common, uint64_t networks)
+static int first_of(const struct net_provider_entry *offers, size_t count,
+                    const struct net_config *wish, net_rows common, uint64_t networks)
 {
     int taken[4];
-    return net_choose_offers(offers, count, wish, common, networks, taken, 4) ? taken[0] : -1;
+    return net_choose_entries(offers, count, wish, common, networks, taken, 4) ? taken[0] : -1;
 }
 
 static void every_row(void **state)
@@ -160,9 +160,9 @@ static void every_row(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct row *row = &rows[i];
-        struct net_offer offers[8];
+        struct net_provider_entry offers[8];
         size_t count = offers_of(row->offers, offers);
-        struct net_wish wish = {row->provider, row->interface, row->nodes == NODES};
+        struct net_config wish = {row->provider, row->interface, row->nodes == NODES};
         net_rows common;
         weft_status status = net_choose_rows(offers, count, &wish, &common);
         int taken = status ? -1 : first_of(offers, count, &wish, common, 0);
@@ -180,9 +180,9 @@ static void every_row(void **state)
 
 static net_rows rows_of(const char *letters, uint64_t *networks)
 {
-    struct net_offer offers[8];
+    struct net_provider_entry offers[8];
     size_t count = offers_of(letters, offers);
-    const struct net_wish wish = {"", "", true};
+    const struct net_config wish = {"", "", true};
     net_rows common = 0;
     assert_int_equal(net_choose_rows(offers, count, &wish, &common), WEFT_OK);
     *networks = net_choose_networks(offers, count);
@@ -202,9 +202,9 @@ static void what_all_have(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        struct net_offer offers[8];
+        struct net_provider_entry offers[8];
         size_t count = offers_of(pairs[i].mine, offers);
-        const struct net_wish wish = {"", "", true};
+        const struct net_config wish = {"", "", true};
         uint64_t mine, theirs;
         net_rows common = rows_of(pairs[i].mine, &mine);
         common &= rows_of(pairs[i].theirs, &theirs);
@@ -232,15 +232,15 @@ static void several(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        struct net_offer offers[8], theirs[8];
+        struct net_provider_entry offers[8], theirs[8];
         char got[9] = "";
         int taken[8];
         size_t count = offers_of(lists[i].offers, offers);
         uint64_t networks = net_choose_networks(theirs, offers_of(lists[i].networks, theirs));
-        const struct net_wish wish = {"", lists[i].interface, true};
+        const struct net_config wish = {"", lists[i].interface, true};
         net_rows common = 0;
         net_choose_rows(offers, count, &wish, &common);
-        int n = net_choose_offers(offers, count, &wish, common, networks, taken, lists[i].most);
+        int n = net_choose_entries(offers, count, &wish, common, networks, taken, lists[i].most);
         for (int k = 0; k < n; k++)
             got[k] = lists[i].offers[taken[k]];
         if (strcmp(got, lists[i].taken) != 0)
@@ -249,9 +249,10 @@ static void several(void **state)
     }
 }
 
-static weft_status rows_for(const struct net_offer *offers, size_t count, const char *interface)
+static weft_status rows_for(const struct net_provider_entry *offers, size_t count,
+                            const char *interface)
 {
-    const struct net_wish wish = {"", interface, true};
+    const struct net_config wish = {"", interface, true};
     net_rows rows;
     return net_choose_rows(offers, count, &wish, &rows);
 }
@@ -261,7 +262,7 @@ static weft_status rows_for(const struct net_offer *offers, size_t count, const 
 static void names_are_listed(void **state)
 {
     static const char *const names[] = {"eth10", "eth1", "xeth1", "eth1", "eth", "xeth1"};
-    struct net_offer offers[40];
+    struct net_provider_entry offers[40];
     (void)state;
     for (size_t i = 0; i < 40; i++) {
         offers_of("t", &offers[i]);
@@ -289,9 +290,9 @@ static void names_are_listed(void **state)
  * not. */
 static void families_and_speeds(void **state)
 {
-    struct net_offer offers[4];
+    struct net_provider_entry offers[4];
     net_rows rows;
-    const struct net_wish wish = {"", "", true};
+    const struct net_config wish = {"", "", true};
     int taken[5] = {-7, -7, -7, -7, -7};
     (void)state;
     offers_of("tttt", offers);
@@ -300,41 +301,41 @@ static void families_and_speeds(void **state)
     offers[0].family = 0;
     offers[1].family = 6;
     net_choose_rows(offers, 2, &wish, &rows);
-    assert_int_equal(net_choose_offers(offers, 2, &wish, rows, 0, taken, 4), 1);
+    assert_int_equal(net_choose_entries(offers, 2, &wish, rows, 0, taken, 4), 1);
     assert_int_equal(taken[0], 1);
     net_choose_rows(offers, 3, &wish, &rows);
-    assert_int_equal(net_choose_offers(offers, 3, &wish, rows, 0, taken, 4), 1);
+    assert_int_equal(net_choose_entries(offers, 3, &wish, rows, 0, taken, 4), 1);
     assert_int_equal(taken[0], 2);
     offers[0].family = offers[1].family = 4;
     offers[0].mbps = 25000;
     offers[1].mbps = 12500;
     offers[2].mbps = 12499;
-    assert_int_equal(net_choose_offers(offers, 4, &wish, rows, 0, taken, 4), 3);
+    assert_int_equal(net_choose_entries(offers, 4, &wish, rows, 0, taken, 4), 3);
     assert_int_equal(taken[1], 1);
     assert_int_equal(taken[2], 3); /* its speed is not told */
     offers[3].down = true;
     offers[3].mbps = 100000; /* what cannot be had makes no other slow */
-    assert_int_equal(net_choose_offers(offers, 4, &wish, rows, 0, taken, 4), 2);
+    assert_int_equal(net_choose_entries(offers, 4, &wish, rows, 0, taken, 4), 2);
     offers[3].down = false;
     offers[3].mbps = 0;
     taken[1] = -7;
-    assert_int_equal(net_choose_offers(offers, 4, &wish, rows, 0, taken, 1), 1);
+    assert_int_equal(net_choose_entries(offers, 4, &wish, rows, 0, taken, 1), 1);
     assert_int_equal(taken[1], -7);
 }
 
 static void in_words(void **state)
 {
     (void)state;
-    struct net_offer offers[2];
+    struct net_provider_entry offers[2];
     char text[200];
     offers_of("ti", offers);
-    net_offer_text(&offers[0], text, sizeof text);
+    net_entry_text(&offers[0], text, sizeof text);
     assert_string_equal(text, "provider tcp;ofi_rxm on eth0 (" LAN ")");
-    net_offer_text(&offers[1], text, sizeof text);
+    net_entry_text(&offers[1], text, sizeof text);
     assert_string_equal(text, "provider tcp;ofi_rxm on ib0 (10.1.0.0/16); IP over InfiniBand: a "
                               "fraction of what RDMA on the same port gives");
     offers_of("s", offers);
-    net_offer_text(&offers[0], text, sizeof text);
+    net_entry_text(&offers[0], text, sizeof text);
     assert_string_equal(text, "provider shm on shm");
 }
 

@@ -27,19 +27,19 @@ static size_t put_bytes, got_bytes;
 static void *slab, *slabs[4];
 static int slab_count;
 
-ssize_t __wrap_net_access(struct net_rail *rail, struct net_post *post, struct fi_msg_rma *message,
-                          bool write);
+ssize_t __wrap_net_post_rma(struct net_rail *rail, struct net_post *post,
+                            struct fi_msg_rma *message, bool write);
 weft_status __wrap_net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait);
-weft_status __wrap_net_peer_chunk(struct path_state *state, struct net_peer *peer,
-                                  enum segment_id segment, size_t chunk, struct net_key *key);
-void *__wrap_net_slab(struct path_common *net, size_t bytes, void **descriptor);
+weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *peer,
+                                    enum segment_id segment, size_t chunk, struct net_key *key);
+void *__wrap_net_alloc_slab(struct path_common *net, size_t bytes, void **descriptor);
 weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote to, const void *src,
                                        size_t bytes);
 weft_status __wrap_net_get_by_requests(struct path_state *state, struct remote from, void *dst,
                                        size_t bytes);
 
-ssize_t __wrap_net_access(struct net_rail *rail, struct net_post *post, struct fi_msg_rma *message,
-                          bool write)
+ssize_t __wrap_net_post_rma(struct net_rail *rail, struct net_post *post,
+                            struct fi_msg_rma *message, bool write)
 {
     assert_non_null(rail->endpoint);
     if (posts < 16)
@@ -62,15 +62,15 @@ weft_status __wrap_net_wait(struct path_common *net, struct net_peer *peer, stru
     return WEFT_OK;
 }
 
-weft_status __wrap_net_peer_chunk(struct path_state *state, struct net_peer *peer,
-                                  enum segment_id segment, size_t chunk, struct net_key *key)
+weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *peer,
+                                    enum segment_id segment, size_t chunk, struct net_key *key)
 {
     (void)state, (void)peer, (void)segment;
     *key = (struct net_key){.key = chunk + 77, .base = (uint64_t)(chunk + 1) << 40, .known = 1};
     return WEFT_OK;
 }
 
-void *__wrap_net_slab(struct path_common *net, size_t bytes, void **descriptor)
+void *__wrap_net_alloc_slab(struct path_common *net, size_t bytes, void **descriptor)
 {
     (void)net;
     *descriptor = &slab;
@@ -115,7 +115,7 @@ static void closes_amid_a_wait(void **context)
     (void)context;
     for (size_t i = 0; i < BYTES; i++)
         bytes[i] = (unsigned char)(i % 251);
-    net.rails[0].traits.most = 1 << 20;
+    net.rails[0].traits.max_bytes = 1 << 20;
     for (closes_at = 1; closes_at <= 3; closes_at++) {
         net.rails[0].endpoint = &endpoint;
         posts = waits = 0;
@@ -130,7 +130,7 @@ static void closes_amid_a_wait(void **context)
                          WEFT_OK);
         assert_int_equal(posts, closes_at);
         assert_int_equal(got_bytes, BYTES);
-        assert_int_equal(state.under_way, 0);
+        assert_int_equal(state.in_flight, 0);
         assert_int_equal(channels[1].writes + channels[1].reads, 0);
     }
     for (int i = 0; i < slab_count; i++)
@@ -170,7 +170,7 @@ static void accesses_are_cut_and_counted(void **context)
     static struct fi_info info = {.domain_attr = &domain};
     static const struct fabric lib = {.strerror = words};
     struct path_world world = {.pe = 0, .npes = 2, .map = map, .wait_end = end_wait};
-    struct net_peer peers[2] = {{.pe = 0}, {.pe = 1, .sent = 4}};
+    struct net_peer peers[2] = {{.pe = 0}, {.pe = 1, .last_sent = 4}};
     struct path_common net = {
         .world = &world, .lib = &lib, .provider = "tcp", .peers = peers, .rail_count = 1};
     struct net_channel channels[2] = {{0}};
@@ -183,7 +183,7 @@ static void accesses_are_cut_and_counted(void **context)
         bytes[i] = (unsigned char)(i % 251);
     net.rails[0].endpoint = &endpoint;
     net.rails[0].info = &info;
-    net.rails[0].traits = (struct net_traits){.most = 40000, .confirmed = true};
+    net.rails[0].traits = (struct net_traits){.max_bytes = 40000, .delivery_complete = true};
     access_now = taken;
     closes_at = -1;
     posts = waits = 0;
@@ -202,15 +202,15 @@ static void accesses_are_cut_and_counted(void **context)
         assert_int_equal(posted[i].post->kind, NET_POST_DIRECT);
     }
     assert_int_equal(channels[1].writes, 3);
-    assert_int_equal(state.under_way, 3);
+    assert_int_equal(state.in_flight, 3);
     assert_int_equal(peers[1].directs, 3);
     assert_false(channels[1].unconfirmed);
-    assert_int_equal(peers[1].loose, 0);
+    assert_int_equal(peers[1].unconfirmed_write, 0);
     for (int i = 0; i < 3; i++)
         net_direct_done(&net, (struct net_direct *)(void *)posted[i].post, true);
-    assert_int_equal(channels[1].writes + state.under_way + peers[1].directs, 0);
+    assert_int_equal(channels[1].writes + state.in_flight + peers[1].directs, 0);
     /* Without a confirmation the next message confirms it. A read needs none. */
-    net.rails[0].traits.confirmed = false;
+    net.rails[0].traits.delivery_complete = false;
     access_now = taken_after_a_wait;
     posts = waits = 0;
     net_read(&state, at, back, 100);
@@ -223,10 +223,10 @@ static void accesses_are_cut_and_counted(void **context)
     posts = 0;
     net_write(&state, at, bytes, 100);
     assert_true(channels[1].unconfirmed);
-    assert_int_equal(peers[1].loose, 5);
+    assert_int_equal(peers[1].unconfirmed_write, 5);
     net_direct_done(&net, (struct net_direct *)(void *)posted[1].post, true);
     /* Copies of 64 KiB. */
-    net.rails[0].traits = (struct net_traits){.most = 1 << 20, .registers_local = true};
+    net.rails[0].traits = (struct net_traits){.max_bytes = 1 << 20, .registers_local = true};
     access_now = taken;
     at.offset = 7;
     posts = 0;
@@ -254,10 +254,10 @@ static void accesses_are_cut_and_counted(void **context)
     assert_int_equal(back[64 << 10], 0);
     /* A refusal gives the peer up, and nothing behind it goes. */
     net.rails[0].traits.registers_local = false;
-    net.rails[0].traits.most = 1000;
+    net.rails[0].traits.max_bytes = 1000;
     access_now = second_refused;
     posts = 0;
-    peers[1].accounted = true;
+    peers[1].launcher_queried = true;
     assert_int_equal(net_write(&state, at, bytes, 5000), WEFT_ERR_PATH);
     assert_int_equal(posts, 2);
     assert_string_equal(peers[1].sentence, "fi_writemsg: it is wrong (provider tcp on lo)");

@@ -80,7 +80,7 @@ static void offer(void)
 
 static void the_same_interface_is_taken_with_gpu_memory(void **context)
 {
-    char why[NET_WHY_BYTES];
+    char why[NET_REASON_BYTES];
     (void)context;
     for (int row = 0; row < 8; row++) {
         offer();
@@ -112,7 +112,7 @@ static void the_same_interface_is_taken_with_gpu_memory(void **context)
                 copies_left = 0;
             }
         library_version = row ? VERSION_NEW : VERSION_OLD;
-        struct fi_info *taken = net_with_gpu(&lib, &plain, why, sizeof why);
+        struct fi_info *taken = net_add_hmem(&lib, &plain, why, sizeof why);
         if (row < 6) {
             assert_string_equal(why, "");
             assert_ptr_equal(taken, &copy_of[1]);
@@ -132,7 +132,7 @@ static void the_same_interface_is_taken_with_gpu_memory(void **context)
     }
     offer();
     listed = NULL;
-    assert_ptr_equal(net_with_gpu(&lib, &plain, why, sizeof why), &plain);
+    assert_ptr_equal(net_add_hmem(&lib, &plain, why, sizeof why), &plain);
     assert_int_equal(freed_count, 1);
 }
 
@@ -144,12 +144,12 @@ static void the_user_says_whether_it_is_tried(void **context)
         const char *why;
     } rows[] = {
         {"auto", verbs, ""},
-        {"auto", tcp, "with provider tcp a CPU moves the data, no NIC"},
+        {"auto", tcp, "provider tcp moves data with a CPU, not with a NIC"},
         {"direct", tcp, ""},
         {"direct", verbs, ""},
         {"staged", verbs, "WEFT_NET_GPU=staged"},
     };
-    char why[NET_WHY_BYTES];
+    char why[NET_REASON_BYTES];
     (void)context;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         setenv("WEFT_NET_GPU", rows[i].wish, 1);
@@ -159,7 +159,7 @@ static void the_user_says_whether_it_is_tried(void **context)
         for (int n = 0; n < 3; n++)
             offered_fabric[n].prov_name = rows[i].provider;
         strcpy(why, "before");
-        struct fi_info *taken = net_with_gpu(&lib, &plain, why, sizeof why);
+        struct fi_info *taken = net_add_hmem(&lib, &plain, why, sizeof why);
         assert_string_equal(why, rows[i].why);
         assert_ptr_equal(taken, rows[i].why[0] ? &plain : &copy_of[1]);
     }
@@ -171,15 +171,15 @@ static void the_user_says_whether_it_is_tried(void **context)
 
 static void own_memory_is_registered_by_dmabuf_with_each_nic(void **context)
 {
-    struct net_place place;
+    struct net_gpu_region place;
     (void)context;
     end.net.rails[1].traits.virtual_addresses = true;
-    net_own_place(&end.net, CHUNK + 20, &place);
+    net_get_own_region(&end.net, CHUNK + 20, &place);
     assert_int_equal(place.start, CHUNK);
     assert_int_equal(place.end, 2 * CHUNK);
     assert_int_equal(place.dmabuf, 1);
-    assert_int_equal(place.flush, 1);
-    assert_string_equal(place.why, "");
+    assert_int_equal(place.needs_flush, 1);
+    assert_string_equal(place.reason, "");
     assert_int_equal(d.call_count, END_RAILS);
     for (int i = 0; i < END_RAILS; i++) {
         assert_int_equal(d.calls[i].rail, i);
@@ -195,7 +195,7 @@ static void own_memory_is_registered_by_dmabuf_with_each_nic(void **context)
     assert_int_equal(d.exported_bytes, CHUNK);
     assert_int_equal(place.keys[END_RAILS].known, 0);
     /* Once. */
-    net_own_place(&end.net, 2 * CHUNK - 1, &place);
+    net_get_own_region(&end.net, 2 * CHUNK - 1, &place);
     assert_int_equal(place.start, CHUNK);
     assert_int_equal(d.call_count, END_RAILS);
     assert_int_equal(d.writes_asked, 1);
@@ -210,33 +210,33 @@ static void a_registration_ends_with_its_allocation(void **context)
                 {CHUNK, CHUNK, 2 * CHUNK},
                 {2 * CHUNK, 2 * CHUNK, 2 * CHUNK + START},
                 {START + BYTES - 1, 2 * CHUNK, 2 * CHUNK + START}};
-    struct net_place place;
+    struct net_gpu_region place;
     (void)context;
     d.writes = GPU_NIC_WRITES_ORDERED;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        net_own_place(&end.net, rows[i].offset, &place);
+        net_get_own_region(&end.net, rows[i].offset, &place);
         assert_int_equal(place.start, rows[i].start);
         assert_int_equal(place.end, rows[i].end);
-        assert_int_equal(place.flush, 0);
+        assert_int_equal(place.needs_flush, 0);
     }
     assert_int_equal(d.call_count, 3 * END_RAILS);
     /* Another allocation in the same 16 MiB. */
     d.chunk_start = MIB;
     d.chunk_bytes = MIB;
-    net_own_place(&end.net, 2 * MIB - 1, &place);
+    net_get_own_region(&end.net, 2 * MIB - 1, &place);
     assert_int_equal(place.start, MIB);
     assert_int_equal(place.end, 2 * MIB);
-    net_own_place(&end.net, START + 9, &place);
+    net_get_own_region(&end.net, START + 9, &place);
     assert_int_equal(place.start, START);
     assert_int_equal(d.call_count, 4 * END_RAILS);
     /* What is none. */
     static const size_t none[] = {0, MIB - 1, 2 * MIB, 5 * CHUNK, 5 * CHUNK - 1, SIZE_MAX};
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
         int before = d.chunks_asked;
-        net_own_place(&end.net, none[i], &place);
+        net_get_own_region(&end.net, none[i], &place);
         assert_int_equal(place.start, none[i]);
         assert_int_equal(place.end, none[i]);
-        assert_string_equal(place.why, "it is memory of the program's own");
+        assert_string_equal(place.reason, "the application allocated this memory itself");
         assert_int_equal(place.keys[0].known, 0);
         assert_int_equal(d.chunks_asked - before, i != 3 && i != 5);
     }
@@ -258,12 +258,12 @@ static void what_cannot_be_registered_says_why(void **context)
         {0, 1, false, true, true, 1,
          "no dma-buf of it (needs NVIDIA's open modules); fi_mr_regattr by address: an error"},
         {0, 1, true, false, true, 1,
-         "libfabric 1.19 takes no dma-buf, 1.20 does; fi_mr_regattr by address: an error"},
+         "libfabric 1.19 registers no dma-buf (needs 1.20); fi_mr_regattr by address: an error"},
         {0, 0, true, false, true, 1, ""},
     };
     (void)context;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct net_place place;
+        struct net_gpu_region place;
         void *descriptors[NET_RAILS];
         size_t bytes = 8;
         shut_end(NULL);
@@ -276,12 +276,12 @@ static void what_cannot_be_registered_says_why(void **context)
         d.peermem = rows[i].peermem;
         if (rows[i].old)
             library_version = fabric_attrs[1].api_version = VERSION_OLD;
-        net_own_place(&end.net, START, &place);
+        net_get_own_region(&end.net, START, &place);
         assert_int_equal(d.call_count, rows[i].calls);
         assert_int_equal(d.exports, !rows[i].old);
         for (int c = 0; c < d.call_count; c++)
             assert_int_equal(d.calls[c].rail, 1);
-        assert_string_equal(place.why, rows[i].why);
+        assert_string_equal(place.reason, rows[i].why);
         assert_int_equal(place.dmabuf, i == 0);
         assert_int_equal(place.end, CHUNK);
         assert_int_equal(place.keys[0].known, 0);
@@ -291,7 +291,7 @@ static void what_cannot_be_registered_says_why(void **context)
             assert_int_equal(d.calls[d.call_count - 1].at, windows[1].base + START);
         if (!rows[i].why[0] && i)
             assert_int_equal(d.calls[d.call_count - 1].bytes, CHUNK - START);
-        assert_int_equal(net_gpu_local(&end.net, own_gpu(START + 5), &bytes, descriptors),
+        assert_int_equal(net_get_gpu_descriptors(&end.net, own_gpu(START + 5), &bytes, descriptors),
                          !rows[i].why[0]);
         assert_int_equal(d.call_count, rows[i].calls); /* it is not tried again */
         assert_int_equal(d.registered, !rows[i].why[0]);
@@ -302,27 +302,28 @@ static void what_cannot_be_registered_says_why(void **context)
 
 static void a_gpu_that_cannot_be_flushed_has_nothing_registered(void **context)
 {
-    struct net_place place;
+    struct net_gpu_region place;
     void *descriptors[NET_RAILS];
     size_t bytes = 8;
     (void)context;
     d.writes = GPU_NIC_WRITES_UNORDERED;
     for (int i = 0; i < 2; i++) {
-        net_own_place(&end.net, START, &place);
+        net_get_own_region(&end.net, START, &place);
         assert_string_equal(
-            place.why, "GPU 6 does not order the writes of NICs, and its driver cannot flush them");
+            place.reason,
+            "GPU 6 does not order the writes of NICs, and its driver cannot flush them");
         assert_int_equal(place.end, START);
     }
-    assert_false(net_gpu_local(&end.net, own_gpu(START), &bytes, descriptors));
+    assert_false(net_get_gpu_descriptors(&end.net, own_gpu(START), &bytes, descriptors));
     assert_int_equal(d.writes_asked, 1);
     assert_int_equal(d.call_count, 0);
     strcpy(end.net.gpu_lacks, "it lacks it");
-    net_own_place(&end.net, START, &place);
-    assert_string_equal(place.why, "it lacks it");
+    net_get_own_region(&end.net, START, &place);
+    assert_string_equal(place.reason, "it lacks it");
     end.net.gpu_lacks[0] = '\0';
     end.world.gpu = NULL;
-    net_own_place(&end.net, START, &place);
-    assert_string_equal(place.why, "it is memory of the program's own");
+    net_get_own_region(&end.net, START, &place);
+    assert_string_equal(place.reason, "the application allocated this memory itself");
     end.world.gpu = &gpu;
 }
 
@@ -334,7 +335,7 @@ static void local_memory_ends_with_its_registration(void **context)
     (void)context;
     d.refuses_dmabuf = d.refuses_address = 2;
     memset(descriptors, 77, sizeof descriptors);
-    assert_true(net_gpu_local(&end.net, own_gpu(START + 100), &bytes, descriptors));
+    assert_true(net_get_gpu_descriptors(&end.net, own_gpu(START + 100), &bytes, descriptors));
     assert_int_equal(bytes, CHUNK - START - 100);
     for (int i = 0; i < NET_RAILS; i++) {
         made = descriptors[i];
@@ -344,47 +345,47 @@ static void local_memory_ends_with_its_registration(void **context)
             assert_null(made);
     }
     bytes = 60;
-    assert_true(net_gpu_local(&end.net, own_gpu(START), &bytes, descriptors));
+    assert_true(net_get_gpu_descriptors(&end.net, own_gpu(START), &bytes, descriptors));
     assert_int_equal(bytes, 60);
     bytes = CHUNK - START;
-    assert_true(net_gpu_local(&end.net, own_gpu(START), &bytes, descriptors));
+    assert_true(net_get_gpu_descriptors(&end.net, own_gpu(START), &bytes, descriptors));
     assert_int_equal(bytes, CHUNK - START);
-    assert_false(net_gpu_local(&end.net, own_gpu(SIZE_MAX), &bytes, descriptors));
-    assert_false(net_gpu_local(&end.net, own_gpu(WINDOW_BYTES), &bytes, descriptors));
-    assert_false(net_gpu_local(&end.net, own_gpu(START - 1), &bytes, descriptors));
+    assert_false(net_get_gpu_descriptors(&end.net, own_gpu(SIZE_MAX), &bytes, descriptors));
+    assert_false(net_get_gpu_descriptors(&end.net, own_gpu(WINDOW_BYTES), &bytes, descriptors));
+    assert_false(net_get_gpu_descriptors(&end.net, own_gpu(START - 1), &bytes, descriptors));
     assert_int_equal(bytes, CHUNK - START);
 }
 
 static void memory_for_registrations_may_be_missing(void **context)
 {
-    struct net_place place;
+    struct net_gpu_region place;
     (void)context;
     for (int i = 0; i < 3; i++) {
         int before = callocs.memory;
         callocs.left = i;
-        net_own_place(&end.net, START, &place);
+        net_get_own_region(&end.net, START, &place);
         callocs.left = -1;
         assert_int_equal(place.end, START);
         assert_int_equal(d.call_count, 0);
         assert_int_equal(callocs.memory - before, i < 2 ? 0 : 2);
-        assert_int_equal(end.net.own_gpu != NULL, i == 2);
+        assert_int_equal(end.net.own_gpu_regions != NULL, i == 2);
     }
-    net_own_place(&end.net, START, &place);
+    net_get_own_region(&end.net, START, &place);
     assert_int_equal(place.end, CHUNK);
     int made = callocs.memory;
-    net_free_places(&end.net);
+    net_free_regions(&end.net);
     assert_int_equal(made - callocs.memory, 3 + END_RAILS);
     assert_int_equal(d.closed, END_RAILS);
-    assert_null(end.net.own_gpu);
+    assert_null(end.net.own_gpu_regions);
 }
 
 static void writes_are_flushed_where_the_gpu_needs_it(void **context)
 {
     (void)context;
-    end.net.gpu_writes = GPU_NIC_WRITES_ORDERED;
+    end.net.gpu_write_order = GPU_NIC_WRITES_ORDERED;
     assert_int_equal(net_flush_gpu(&end.net), WEFT_OK);
     assert_int_equal(d.flushes, 0);
-    end.net.gpu_writes = GPU_NIC_WRITES_FLUSHED;
+    end.net.gpu_write_order = GPU_NIC_WRITES_FLUSHED;
     assert_int_equal(net_flush_gpu(&end.net), WEFT_ERR_SYSTEM);
     assert_int_equal(d.flushes, 1);
 }
@@ -397,16 +398,16 @@ static void peers_tell_where_their_memory_is(void **context)
     size_t bytes = CHUNK;
     (void)context;
     memset(keys, 77, sizeof keys);
-    peer->gpu_trust = NET_REFUSED;
-    assert_int_equal(net_gpu_place(&end.state, peer, START, &bytes, keys), WEFT_OK);
+    peer->gpu_access = NET_GPU_STAGED;
+    assert_int_equal(net_get_gpu_keys(&end.state, peer, START, &bytes, keys), WEFT_OK);
     for (int i = 0; i < NET_RAILS; i++)
         assert_int_equal(keys[i].known, 0);
-    peer->gpu_trust = NET_TRUSTED;
-    assert_int_equal(net_gpu_place(&end.state, peer, gpu.heap.backed, &bytes, keys), WEFT_OK);
+    peer->gpu_access = NET_GPU_DIRECT;
+    assert_int_equal(net_get_gpu_keys(&end.state, peer, gpu.heap.backed, &bytes, keys), WEFT_OK);
     assert_int_equal(d.asked, 0);
-    d.answer = (struct net_place){.start = START, .end = START + 5000};
+    d.answer = (struct net_gpu_region){.start = START, .end = START + 5000};
     d.answer.keys[2] = (struct net_key){.key = 12, .base = 90000, .known = 1};
-    assert_int_equal(net_gpu_place(&end.state, peer, START + 100, &bytes, keys), WEFT_OK);
+    assert_int_equal(net_get_gpu_keys(&end.state, peer, START + 100, &bytes, keys), WEFT_OK);
     assert_int_equal(d.asked, 1);
     assert_int_equal(d.asked_offset, START + 100);
     assert_int_equal(bytes, 4900);
@@ -415,35 +416,37 @@ static void peers_tell_where_their_memory_is(void **context)
     assert_int_equal(keys[2].base, 90100);
     assert_int_equal(keys[7].base, 100);
     assert_int_equal(keys[1].known, 0);
-    assert_false(peer->gpu_flush);
+    assert_false(peer->gpu_needs_flush);
     /* It is known now; the end belongs to another. */
     bytes = 10;
-    assert_int_equal(net_gpu_place(&end.state, peer, START + 4999, &bytes, keys), WEFT_OK);
+    assert_int_equal(net_get_gpu_keys(&end.state, peer, START + 4999, &bytes, keys), WEFT_OK);
     assert_int_equal(bytes, 1);
     assert_int_equal(d.asked, 1);
-    d.answer = (struct net_place){.start = START + 5000, .end = START + 6000, .flush = 1};
+    d.answer =
+        (struct net_gpu_region){.start = START + 5000, .end = START + 6000, .needs_flush = 1};
     bytes = 10;
-    assert_int_equal(net_gpu_place(&end.state, peer, START + 5000, &bytes, keys), WEFT_OK);
+    assert_int_equal(net_get_gpu_keys(&end.state, peer, START + 5000, &bytes, keys), WEFT_OK);
     assert_int_equal(d.asked, 2);
     assert_int_equal(bytes, 10); /* no NIC reaches it */
     assert_int_equal(keys[0].base, 0);
-    assert_true(peer->gpu_flush);
-    assert_int_equal(net_gpu_place(&end.state, peer, START + 5999, &bytes, keys), WEFT_OK);
+    assert_true(peer->gpu_needs_flush);
+    assert_int_equal(net_get_gpu_keys(&end.state, peer, START + 5999, &bytes, keys), WEFT_OK);
     assert_int_equal(d.asked, 2);
-    assert_int_equal(net_gpu_place(&end.state, peer, START, &bytes, keys), WEFT_OK);
+    assert_int_equal(net_get_gpu_keys(&end.state, peer, START, &bytes, keys), WEFT_OK);
     assert_int_equal(keys[2].base, 90000);
-    assert_true(peer->gpu_flush);
+    assert_true(peer->gpu_needs_flush);
     /* What is none now may be some later. */
-    d.answer = (struct net_place){.start = CHUNK, .end = CHUNK};
+    d.answer = (struct net_gpu_region){.start = CHUNK, .end = CHUNK};
     for (int i = 0; i < 2; i++)
-        assert_int_equal(net_gpu_place(&end.state, peer, CHUNK, &bytes, keys), WEFT_OK);
+        assert_int_equal(net_get_gpu_keys(&end.state, peer, CHUNK, &bytes, keys), WEFT_OK);
     assert_int_equal(d.asked, 4);
     d.answer_status = WEFT_ERR_PEER_DEAD;
-    assert_int_equal(net_gpu_place(&end.state, peer, CHUNK, &bytes, keys), WEFT_ERR_PEER_DEAD);
+    assert_int_equal(net_get_gpu_keys(&end.state, peer, CHUNK, &bytes, keys), WEFT_ERR_PEER_DEAD);
     /* The last one that has memory behind it. */
     d.answer_status = WEFT_OK;
-    d.answer = (struct net_place){.start = 3 * CHUNK, .end = WINDOW_BYTES};
-    assert_int_equal(net_gpu_place(&end.state, peer, gpu.heap.backed - 1, &bytes, keys), WEFT_OK);
+    d.answer = (struct net_gpu_region){.start = 3 * CHUNK, .end = WINDOW_BYTES};
+    assert_int_equal(net_get_gpu_keys(&end.state, peer, gpu.heap.backed - 1, &bytes, keys),
+                     WEFT_OK);
     assert_int_equal(d.asked, 6);
 }
 
@@ -459,16 +462,16 @@ static void places_that_cannot_be_are_an_error(void **context)
     struct net_key keys[NET_RAILS];
     size_t bytes = 8;
     (void)context;
-    peer->gpu_trust = NET_TRUSTED;
+    peer->gpu_access = NET_GPU_DIRECT;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        d.answer = (struct net_place){.start = rows[i].start, .end = rows[i].end};
+        d.answer = (struct net_gpu_region){.start = rows[i].start, .end = rows[i].end};
         d.answer.keys[0].known = rows[i].reached;
-        assert_int_equal(net_gpu_place(&end.state, peer, START, &bytes, keys), WEFT_ERR_PATH);
+        assert_int_equal(net_get_gpu_keys(&end.state, peer, START, &bytes, keys), WEFT_ERR_PATH);
         assert_non_null(strstr(base_last_error(), "PE 1 answers for offset 0x300000 of its GPU"));
     }
-    d.answer = (struct net_place){.start = START, .end = START + 1};
+    d.answer = (struct net_gpu_region){.start = START, .end = START + 1};
     d.answer.keys[0].known = 1;
-    assert_int_equal(net_gpu_place(&end.state, peer, START, &bytes, keys), WEFT_OK);
+    assert_int_equal(net_get_gpu_keys(&end.state, peer, START, &bytes, keys), WEFT_OK);
     assert_int_equal(bytes, 1);
 }
 
@@ -480,23 +483,23 @@ static void places_of_all_peers_are_freed(void **context)
     int before = callocs.memory;
     for (int pe = 0; pe < END_PES; pe++) {
         peer = &end.peers[pe];
-        peer->gpu_trust = NET_TRUSTED;
-        d.answer = (struct net_place){.start = START, .end = CHUNK};
+        peer->gpu_access = NET_GPU_DIRECT;
+        d.answer = (struct net_gpu_region){.start = START, .end = CHUNK};
         for (int i = 0; i < 2; i++)
-            net_gpu_place(&end.state, peer, START, &bytes, keys);
+            net_get_gpu_keys(&end.state, peer, START, &bytes, keys);
         assert_int_equal(callocs.memory - before, 3);
-        net_free_places(&end.net);
+        net_free_regions(&end.net);
         assert_int_equal(callocs.memory, before);
-        assert_null(peer->gpu_places);
+        assert_null(peer->gpu_regions);
     }
     peer = &end.peers[END_PES];
-    peer->gpu_trust = NET_TRUSTED;
-    net_gpu_place(&end.state, peer, START, &bytes, keys);
-    struct net_extents *kept = peer->gpu_places;
-    net_free_places(&end.net);
-    assert_ptr_equal(peer->gpu_places, kept);
-    end.peers[0].gpu_places = kept;
-    peer->gpu_places = NULL;
+    peer->gpu_access = NET_GPU_DIRECT;
+    net_get_gpu_keys(&end.state, peer, START, &bytes, keys);
+    struct net_extents *kept = peer->gpu_regions;
+    net_free_regions(&end.net);
+    assert_ptr_equal(peer->gpu_regions, kept);
+    end.peers[0].gpu_regions = kept;
+    peer->gpu_regions = NULL;
     assert_int_equal(d.asked, END_PES + 1);
 }
 

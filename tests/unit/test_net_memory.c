@@ -102,12 +102,12 @@ static weft_status answer_status;
 static struct net_record question;
 static struct net_key answer;
 
-weft_status __wrap_net_ask(struct path_state *state, struct net_peer *of,
-                           const struct net_record *wants, uint32_t wanted, void *to, size_t bytes,
-                           bool nbi);
-weft_status __wrap_net_ask(struct path_state *state, struct net_peer *of,
-                           const struct net_record *wants, uint32_t wanted, void *to, size_t bytes,
-                           bool nbi)
+weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+                                  const struct net_record *wants, uint32_t wanted, void *to,
+                                  size_t bytes, bool nbi);
+weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+                                  const struct net_record *wants, uint32_t wanted, void *to,
+                                  size_t bytes, bool nbi)
 {
     assert_ptr_equal(state, &end.state);
     assert_ptr_equal(of, peer);
@@ -188,12 +188,12 @@ static void chunks_are_registered_when_they_are_asked_for(void **context)
         {SEG_HEAP, 2, LAST}, {SEG_HEAP, 0, CHUNK}, {SEG_DATA, 0, CHUNK}, {SEG_HEAP, 1, CHUNK}};
     (void)context;
     for (int i = 0; i < 4; i++) {
-        struct net_key found = {.key = 7, .base = 7, .asked = 7};
+        struct net_key found = {.key = 7, .base = 7, .answered = 7};
         char *base = (rows[i].segment == SEG_HEAP ? heap : data) + rows[i].number * CHUNK;
         end.net.rails[0].traits.virtual_addresses = i % 2;
         for (int again = 0; again < 2; again++) {
             struct fid_mr *made =
-                net_own_chunk(&end.net, rows[i].segment, rows[i].number, again ? NULL : &found);
+                net_get_own_chunk(&end.net, rows[i].segment, rows[i].number, again ? NULL : &found);
             assert_int_equal(end.memory_count, i + 1);
             assert_ptr_equal(made, end.memories[i].handle);
         }
@@ -201,11 +201,11 @@ static void chunks_are_registered_when_they_are_asked_for(void **context)
         assert_int_equal(found.key, end.memories[i].key);
         assert_int_equal(found.base, i % 2 ? (uintptr_t)base : 0);
         assert_int_equal(found.known, 1);
-        assert_int_equal(found.asked, 0);
+        assert_int_equal(found.answered, 0);
     }
-    assert_null(net_own_chunk(&end.net, SEG_HEAP, 3, NULL));
-    assert_null(net_own_chunk(&end.net, SEG_DATA, 1, NULL));
-    assert_null(net_own_chunk(&end.net, SEG_SYSTEM, 0, NULL));
+    assert_null(net_get_own_chunk(&end.net, SEG_HEAP, 3, NULL));
+    assert_null(net_get_own_chunk(&end.net, SEG_DATA, 1, NULL));
+    assert_null(net_get_own_chunk(&end.net, SEG_SYSTEM, 0, NULL));
     assert_int_equal(end.memory_count, 4);
 }
 
@@ -214,14 +214,14 @@ static void a_chunk_that_is_refused_is_not_tried_again(void **context)
     struct net_key found = {.key = 5, .known = 0};
     (void)context;
     refused = 1;
-    assert_null(net_own_chunk(&end.net, SEG_HEAP, 1, &found));
+    assert_null(net_get_own_chunk(&end.net, SEG_HEAP, 1, &found));
     refused = 0;
-    assert_null(net_own_chunk(&end.net, SEG_HEAP, 1, &found));
+    assert_null(net_get_own_chunk(&end.net, SEG_HEAP, 1, &found));
     assert_int_equal(found.key, 5);
     assert_int_equal(found.known, 0);
-    assert_non_null(net_own_chunk(&end.net, SEG_HEAP, 0, &found));
+    assert_non_null(net_get_own_chunk(&end.net, SEG_HEAP, 0, &found));
     end.net.rails[0].endpoint = NULL;
-    assert_null(net_own_chunk(&end.net, SEG_HEAP, 2, &found));
+    assert_null(net_get_own_chunk(&end.net, SEG_HEAP, 2, &found));
     assert_int_equal(end.memory_count, 1);
 }
 
@@ -232,16 +232,16 @@ static void without_memory_nothing_is_registered(void **context)
     end.memory_closed = end.memory_count = 0;
     for (int i = 0; i < 2; i++) {
         callocs.left = i;
-        assert_null(net_own_chunk(&end.net, SEG_HEAP, 1, NULL));
+        assert_null(net_get_own_chunk(&end.net, SEG_HEAP, 1, NULL));
         assert_int_equal(end.net.memory != NULL, i);
     }
     callocs.left = -1;
-    assert_non_null(net_own_chunk(&end.net, SEG_HEAP, 1, NULL));
+    assert_non_null(net_get_own_chunk(&end.net, SEG_HEAP, 1, NULL));
     net_free_memory(&end.net);
     for (int i = 0; i < 2; i++) {
         void *const *descriptors;
         callocs.left = i;
-        assert_null(net_message_slab(&end.net, 4096, &descriptors));
+        assert_null(net_alloc_message_slab(&end.net, 4096, &descriptors));
         assert_int_equal(maps - unmaps, 0);
     }
     callocs.left = -1;
@@ -255,11 +255,11 @@ static void keys_of_peers_are_asked_for_once(void **context)
     (void)context;
     answer = (struct net_key){.key = 55, .base = 4096, .known = 1};
     answer_status = WEFT_ERR_TIMEOUT;
-    assert_int_equal(net_peer_chunk(&end.state, peer, SEG_HEAP, 2, &found), WEFT_ERR_TIMEOUT);
+    assert_int_equal(net_get_peer_key(&end.state, peer, SEG_HEAP, 2, &found), WEFT_ERR_TIMEOUT);
     assert_int_equal(found.known, 0);
     answer_status = WEFT_OK;
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(net_peer_chunk(&end.state, peer, SEG_HEAP, 2, &found), WEFT_OK);
+        assert_int_equal(net_get_peer_key(&end.state, peer, SEG_HEAP, 2, &found), WEFT_OK);
         assert_int_equal(asked, 2);
         assert_int_equal(question.kind, NET_KEY);
         assert_int_equal(question.segment, SEG_HEAP);
@@ -267,22 +267,22 @@ static void keys_of_peers_are_asked_for_once(void **context)
         assert_int_equal(found.key, 55);
         assert_int_equal(found.base, 4096);
         assert_int_equal(found.known, 1);
-        assert_int_equal(found.asked, 1);
+        assert_int_equal(found.answered, 1);
     }
     /* One that is not registered is known too. */
     answer = (struct net_key){0};
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(net_peer_chunk(&end.state, peer, SEG_DATA, 0, &found), WEFT_OK);
+        assert_int_equal(net_get_peer_key(&end.state, peer, SEG_DATA, 0, &found), WEFT_OK);
         assert_int_equal(found.known, 0);
     }
     assert_int_equal(asked, 3);
     assert_int_equal(question.segment, SEG_DATA);
-    assert_int_equal(net_peer_chunk(&end.state, peer, SEG_HEAP, 0, &found), WEFT_OK);
+    assert_int_equal(net_get_peer_key(&end.state, peer, SEG_HEAP, 0, &found), WEFT_OK);
     assert_int_equal(asked, 4);
-    assert_int_equal(net_peer_chunk(&end.state, peer, SEG_HEAP, 3, &found), WEFT_ERR_NO_MEMORY);
-    assert_int_equal(net_peer_chunk(&end.state, peer, SEG_DATA, 1, &found), WEFT_ERR_NO_MEMORY);
+    assert_int_equal(net_get_peer_key(&end.state, peer, SEG_HEAP, 3, &found), WEFT_ERR_NO_MEMORY);
+    assert_int_equal(net_get_peer_key(&end.state, peer, SEG_DATA, 1, &found), WEFT_ERR_NO_MEMORY);
     callocs.left = 0;
-    assert_int_equal(net_peer_chunk(&end.state, peer, SEG_SYSTEM, 0, &found), WEFT_ERR_NO_MEMORY);
+    assert_int_equal(net_get_peer_key(&end.state, peer, SEG_SYSTEM, 0, &found), WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "no private memory for the keys of PE 1"));
     callocs.left = -1;
     assert_int_equal(asked, 4);
@@ -297,7 +297,7 @@ static void memory_for_messages_is_registered_where_that_is_wanted(void **contex
 {
     void *descriptor, *const *descriptors;
     (void)context;
-    void *made = net_slab(&end.net, 12345, &descriptor);
+    void *made = net_alloc_slab(&end.net, 12345, &descriptor);
     assert_ptr_equal(made, mapped[0].at);
     assert_int_equal(mapped[0].bytes, 12345);
     memset(made, 3, 12345);
@@ -305,7 +305,7 @@ static void memory_for_messages_is_registered_where_that_is_wanted(void **contex
     assert_memory(0, 0, made, 12345, OWN);
     assert_int_equal(end.memory_count, 1);
     refused = 2; /* one NIC does without */
-    made = net_message_slab(&end.net, 777, &descriptors);
+    made = net_alloc_message_slab(&end.net, 777, &descriptors);
     assert_int_equal(end.memory_count, 3);
     assert_memory(1, 0, made, 777, OWN);
     assert_memory(2, 2, made, 777, FI_SEND | FI_RECV);
@@ -315,30 +315,30 @@ static void memory_for_messages_is_registered_where_that_is_wanted(void **contex
     assert_null(descriptors[3]);
     /* The first NIC must take it. */
     refused = 1;
-    assert_null(net_slab(&end.net, 12345, &descriptor));
+    assert_null(net_alloc_slab(&end.net, 12345, &descriptor));
     assert_null(descriptor);
-    assert_null(net_message_slab(&end.net, 12345, &descriptors));
+    assert_null(net_alloc_message_slab(&end.net, 12345, &descriptors));
     assert_int_equal(unmaps, 2);
-    assert_null(net_pinned_slab(&end.net, 12345, &descriptors));
+    assert_null(net_alloc_pinned_slab(&end.net, 12345, &descriptors));
     assert_int_equal(unmaps, 3);
     /* Where it has failed, and where none is wanted. */
     refused = 0;
     end.net.rails[0].endpoint = NULL;
-    made = net_message_slab(&end.net, 99, &descriptors);
+    made = net_alloc_message_slab(&end.net, 99, &descriptors);
     assert_non_null(made);
     assert_null(descriptors[0]);
     assert_int_equal(end.memory_count, 5);
     assert_memory(3, 1, made, 99, FI_SEND | FI_RECV);
     end.net.rails[0].traits.registers_local = false;
     end.net.rails[0].endpoint = &end.endpoints[0];
-    made = net_message_slab(&end.net, 98, &descriptors);
+    made = net_alloc_message_slab(&end.net, 98, &descriptors);
     assert_null(descriptors[0]);
     assert_null(descriptors[1]);
-    assert_non_null(net_slab(&end.net, 12345, &descriptor));
+    assert_non_null(net_alloc_slab(&end.net, 12345, &descriptor));
     assert_null(descriptor);
     assert_int_equal(end.memory_count, 5);
     maps_left = 0;
-    assert_null(net_slab(&end.net, 12345, &descriptor));
+    assert_null(net_alloc_slab(&end.net, 12345, &descriptor));
     assert_int_equal(pins, 0);
 }
 
@@ -346,7 +346,7 @@ static void pinned_memory_is_the_gpus_too(void **context)
 {
     void *const *descriptors;
     (void)context;
-    void *made = net_pinned_slab(&end.net, 8192, &descriptors);
+    void *made = net_alloc_pinned_slab(&end.net, 8192, &descriptors);
     assert_int_equal(end.memory_count, END_RAILS);
     assert_memory(0, 0, made, 8192, OWN);
     assert_memory(1, 1, made, 8192, FI_READ | FI_WRITE);
@@ -360,13 +360,13 @@ static void pinned_memory_is_the_gpus_too(void **context)
     assert_int_equal(unmaps, 1 + maps - 1);
     /* No NIC needs it; it could not be pinned, which is no failure. */
     pin_status = WEFT_ERR_SYSTEM;
-    made = net_gpu_slab(&end.net, 4096);
+    made = net_alloc_gpu_slab(&end.net, 4096);
     assert_non_null(made);
     assert_int_equal(end.memory_count, END_RAILS);
     assert_int_equal(pins, 2);
     pin_status = WEFT_OK;
     end.net.rails[0].traits.registers_local = false;
-    made = net_pinned_slab(&end.net, 4096, &descriptors);
+    made = net_alloc_pinned_slab(&end.net, 4096, &descriptors);
     assert_null(descriptors[1]);
     assert_int_equal(end.memory_count, END_RAILS);
     assert_int_equal(pins, 3);
@@ -374,11 +374,11 @@ static void pinned_memory_is_the_gpus_too(void **context)
     net_free_memory(&end.net);
     assert_int_equal(unpins, 2);
     end.world.gpu = NULL;
-    assert_non_null(net_gpu_slab(&end.net, 4096));
+    assert_non_null(net_alloc_gpu_slab(&end.net, 4096));
     assert_int_equal(pins, 3);
     assert_int_equal(advices, 3);
     maps_left = 0;
-    assert_null(net_gpu_slab(&end.net, 4096));
+    assert_null(net_alloc_gpu_slab(&end.net, 4096));
 }
 
 static void a_peer_has_one_room(void **context)
@@ -389,22 +389,22 @@ static void a_peer_has_one_room(void **context)
     refused = 4;
     memset(keys, 9, sizeof keys);
     maps_left = 0;
-    net_room(&end.net, peer, 40000, keys);
+    net_get_staging_buffer(&end.net, peer, 40000, keys);
     assert_int_equal(keys[0].known, 0);
-    assert_null(peer->room);
+    assert_null(peer->staging_buffer);
     maps_left = 9;
     for (int i = 0; i < 2; i++) {
         memset(keys, 9, sizeof keys);
-        net_room(&end.net, peer, 40000, keys);
+        net_get_staging_buffer(&end.net, peer, 40000, keys);
         assert_int_equal(maps, 1);
         assert_int_equal(pins, 1);
         assert_int_equal(end.memory_count, 2);
-        assert_ptr_equal(peer->room, mapped[0].at);
-        assert_int_equal(peer->room_bytes, 40000);
+        assert_ptr_equal(peer->staging_buffer, mapped[0].at);
+        assert_int_equal(peer->staging_bytes, 40000);
         for (int r = 0; r < 2; r++) {
-            assert_memory(r, r, peer->room, 40000, FI_REMOTE_READ | FI_REMOTE_WRITE);
+            assert_memory(r, r, peer->staging_buffer, 40000, FI_REMOTE_READ | FI_REMOTE_WRITE);
             assert_int_equal(keys[r].key, end.memories[r].key);
-            assert_int_equal(keys[r].base, r ? (uintptr_t)peer->room : 0);
+            assert_int_equal(keys[r].base, r ? (uintptr_t)peer->staging_buffer : 0);
             assert_int_equal(keys[r].known, 1);
         }
         for (int r = 2; r < NET_RAILS; r++)
@@ -412,21 +412,21 @@ static void a_peer_has_one_room(void **context)
     }
     /* A NIC that has failed meanwhile, and one that had before. */
     end.net.rails[0].endpoint = NULL;
-    net_room(&end.net, peer, 40000, keys);
+    net_get_staging_buffer(&end.net, peer, 40000, keys);
     assert_int_equal(keys[0].known, 0);
     assert_int_equal(keys[1].known, 1);
     struct net_peer *first = peer;
     peer = &end.peers[2];
-    net_room(&end.net, peer, 4096, keys);
+    net_get_staging_buffer(&end.net, peer, 4096, keys);
     assert_int_equal(end.memory_count, 3);
-    assert_ptr_not_equal(peer->room, first->room);
+    assert_ptr_not_equal(peer->staging_buffer, first->staging_buffer);
     assert_int_equal(keys[0].known, 0);
     assert_int_equal(keys[1].known, 1);
     peer = &end.peers[0];
     end.net.rails[0].endpoint = &end.endpoints[0];
     refused = 1;
-    net_room(&end.net, peer, 4096, keys);
-    assert_null(peer->room);
+    net_get_staging_buffer(&end.net, peer, 4096, keys);
+    assert_null(peer->staging_buffer);
     assert_int_equal(keys[1].known, 0);
 }
 

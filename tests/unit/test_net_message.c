@@ -34,14 +34,15 @@ static void begin_message(const struct net_end *end, int from, uint64_t number, 
 {
     const struct net_peer *peer = &end->peers[from];
     memset(&message, 0, sizeof message);
-    message.head = (struct net_head){
-        .word = peer->takes.word,
-        .number = number + (flags & NET_ANSWERS ? peer->takes.answers : peer->takes.requests),
-        .handled = peer->sends.requests,
-        .answered = peer->sends.answers,
-        .from = from,
-        .bytes = sizeof message.head,
-        .flags = flags};
+    message.head =
+        (struct net_head){.auth_word = peer->incoming.auth_word,
+                          .sequence = number + (flags & NET_ANSWERS ? peer->incoming.first_answer
+                                                                    : peer->incoming.first_request),
+                          .handled = peer->outgoing.first_request,
+                          .answers_received = peer->outgoing.first_answer,
+                          .from = from,
+                          .bytes = sizeof message.head,
+                          .flags = flags};
 }
 
 static void add(struct net_record record, const void *behind, size_t bytes)
@@ -118,30 +119,30 @@ static void drops_what_has_no_word(void **context)
     uint64_t before = word_at(&end, 64);
     const uint64_t words[] = {0,
                               1,
-                              end.peers[1].sends.word,
-                              end.peers[2].takes.word,
-                              end.peers[1].takes.word ^ 1,
-                              end.peers[1].takes.word ^ (uint64_t)1 << 63};
+                              end.peers[1].outgoing.auth_word,
+                              end.peers[2].incoming.auth_word,
+                              end.peers[1].incoming.auth_word ^ 1,
+                              end.peers[1].incoming.auth_word ^ (uint64_t)1 << 63};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        begin_message(&end, 1, 1, NET_TELL);
+        begin_message(&end, 1, 1, NET_ACK_REQUEST);
         add_put(64, 77);
-        message.head.word = words[i];
+        message.head.auth_word = words[i];
         feed(&end);
         assert_int_equal(word_at(&end, 64), before);
-        assert_int_equal(end.net.strangers, i + 1);
+        assert_int_equal(end.net.unauthenticated, i + 1);
     }
     for (int from = -1; from <= END_PES; from += END_PES + 1) {
         begin_message(&end, 1, 1, 0);
         message.head.from = from;
         feed(&end);
     }
-    assert_int_equal(end.net.strangers, 8);
+    assert_int_equal(end.net.unauthenticated, 8);
     assert_int_equal(sent_messages, 0);
-    begin_message(&end, 1, 1, NET_TELL);
+    begin_message(&end, 1, 1, NET_ACK_REQUEST);
     add_put(64, 77);
     feed(&end);
     assert_int_equal(word_at(&end, 64), 77);
-    assert_int_equal(end.net.strangers, 8);
+    assert_int_equal(end.net.unauthenticated, 8);
     assert_int_equal(sent_messages, 1);
 }
 
@@ -154,8 +155,9 @@ static void words_and_numbers_are_of_one_pair(void **context)
     int count = 0;
     for (int pe = 0; pe < END_PES; pe++) {
         const struct net_peer *peer = &end.peers[pe];
-        const uint64_t six[] = {peer->takes.word,     peer->sends.word,    peer->takes.requests,
-                                peer->sends.requests, peer->takes.answers, peer->sends.answers};
+        const uint64_t six[] = {peer->incoming.auth_word,     peer->outgoing.auth_word,
+                                peer->incoming.first_request, peer->outgoing.first_request,
+                                peer->incoming.first_answer,  peer->outgoing.first_answer};
         for (int i = 0; i < 6; i++)
             seen[count++] = six[i];
     }
@@ -165,9 +167,11 @@ static void words_and_numbers_are_of_one_pair(void **context)
     other.world.pe = 1;
     other.net.world = &other.world;
     other.net.peers = other.peers;
-    net_derive_lines(&other.net, key);
-    assert_memory_equal(&other.peers[0].takes, &end.peers[1].sends, sizeof(struct net_line));
-    assert_memory_equal(&other.peers[0].sends, &end.peers[1].takes, sizeof(struct net_line));
+    net_derive_sessions(&other.net, key);
+    assert_memory_equal(&other.peers[0].incoming, &end.peers[1].outgoing,
+                        sizeof(struct net_session));
+    assert_memory_equal(&other.peers[0].outgoing, &end.peers[1].incoming,
+                        sizeof(struct net_session));
 }
 
 static void lengths_are_those_that_came(void **context)
@@ -179,11 +183,11 @@ static void lengths_are_those_that_came(void **context)
     for (size_t came = 0; came < message.head.bytes; came++) {
         end_feed(&end, &message, came);
         assert_int_equal(word_at(&end, 64), before);
-        assert_int_equal(end.net.strangers, came + 1);
+        assert_int_equal(end.net.unauthenticated, came + 1);
     }
-    uint64_t strangers = end.net.strangers;
+    uint64_t strangers = end.net.unauthenticated;
     end_feed(&end, &message, message.head.bytes + 8); /* longer than it says */
-    assert_int_equal(end.net.strangers, strangers + 1);
+    assert_int_equal(end.net.unauthenticated, strangers + 1);
     /* A record that is longer than the message is not carried out, nor what is behind it. */
     begin_message(&end, 1, 1, 0);
     add((struct net_record){.kind = NET_PUT, .segment = SEG_HEAP, .bytes = 4000, .offset = 0},
@@ -205,16 +209,16 @@ static void numbers_are_those_that_were_sent(void **context)
         message.head.handled += handled[i];
         feed(&end);
         begin_message(&end, 1, 1, 0);
-        message.head.answered += handled[i];
+        message.head.answers_received += handled[i];
         feed(&end);
-        assert_int_equal(end.peers[1].done, 0);
+        assert_int_equal(end.peers[1].acknowledged, 0);
         assert_int_equal(end.peers[1].begun, 0);
-        assert_int_equal(end.net.strangers, 2 * i + 2);
+        assert_int_equal(end.net.unauthenticated, 2 * i + 2);
     }
     begin_message(&end, 1, 1, 0);
     message.head.handled += END_REQUESTS;
     feed(&end);
-    assert_int_equal(end.peers[1].done, END_REQUESTS);
+    assert_int_equal(end.peers[1].acknowledged, END_REQUESTS);
     assert_int_equal(end.peers[1].begun, 1);
 }
 
@@ -231,13 +235,13 @@ static void early_messages_are_bounded(void **context)
         begin_message(&end, 2, NET_EARLY_MOST + ahead, 0);
         feed(&end);
     }
-    for (struct net_message *early = end.peers[2].early; early; early = early->next)
+    for (struct net_message *early = end.peers[2].early_requests; early; early = early->next)
         kept++;
     assert_int_equal(kept, 398);
-    assert_int_equal(end.net.strangers, 399);
+    assert_int_equal(end.net.unauthenticated, 399);
     begin_message(&end, 2, 1, 0);
     feed(&end);
-    assert_null(end.peers[2].early);
+    assert_null(end.peers[2].early_requests);
     assert_int_equal(end.peers[2].handled, 399);
     assert_int_equal(word_at(&end, 8 * 399), 399);
 }
@@ -249,7 +253,7 @@ static void answers_of_atomics_hold_no_stack(void **context)
     uint64_t before = word_at(&end, 64);
     const struct net_atomic atomic = {.value = 5, .token = 1234};
     for (int width = 0; width < 256; width++) {
-        begin_message(&end, 1, (uint64_t)width + 1, NET_TELL);
+        begin_message(&end, 1, (uint64_t)width + 1, NET_ACK_REQUEST);
         add((struct net_record){.kind = NET_ATOMIC,
                                 .segment = SEG_HEAP,
                                 .amo = WEFT_AMO_FETCH,
@@ -274,7 +278,7 @@ static void answers_of_atomics_hold_no_stack(void **context)
 /* The answer to a get of `bytes` bytes at `offset` of the heap. */
 static const struct net_result *got(uint64_t number, size_t offset, uint32_t bytes)
 {
-    const struct net_wanted wanted = {.token = 9, .bytes = bytes};
+    const struct net_query wanted = {.token = 9, .bytes = bytes};
     begin_message(&end, 1, number, 0);
     add((struct net_record){.kind = NET_GET, .segment = SEG_HEAP, .offset = offset}, &wanted,
         sizeof wanted);
@@ -329,7 +333,7 @@ static void look_at_answer(struct net_end *end, const unsigned char *bytes, size
     look(end, bytes, count);
     assert_int_equal(record->kind, NET_DATA);
     assert_int_equal(result->token, 9);
-    assert_int_equal(result->position, whole_bytes);
+    assert_int_equal(result->offset, whole_bytes);
     assert_in_range(whole_bytes + record->bytes, 1, sizeof whole);
     memcpy(whole + whole_bytes, result + 1, record->bytes);
     whole_bytes += record->bytes;
@@ -359,7 +363,7 @@ static void long_gets_come_in_order(void **context)
 static void chunks_that_are_not_there(void **context)
 {
     (void)context;
-    const struct net_wanted wanted = {.token = 9};
+    const struct net_query wanted = {.token = 9};
     const uint64_t chunks[] = {1, (uint64_t)1 << 40, UINT64_MAX, (uint64_t)1 << 63};
     for (size_t i = 0; i < 4; i++) {
         begin_message(&end, 1, i + 1, 0);
@@ -375,7 +379,7 @@ static void chunks_that_are_not_there(void **context)
 static void keys_are_random(void **context)
 {
     (void)context;
-    const struct net_wanted wanted = {.token = 9};
+    const struct net_query wanted = {.token = 9};
     uint64_t all = 0;
     for (size_t bytes = 8; bytes >= 2; bytes -= 2) {
         end_shut(&end);
@@ -422,21 +426,21 @@ static void answers_are_of_the_one_asked(void **context)
 static void notes_of_the_peers_rails(void **context)
 {
     (void)context;
-    const struct net_note closed = {.kind = NET_CLOSED_RAIL, .rail = 5},
-                          ask = {.kind = NET_ASK, .rail = 6},
-                          own = {.kind = NET_CLOSE_RAIL, .rail = END_RAILS},
-                          none = {.kind = NET_CLOSED_RAIL, .rail = NET_RAILS};
+    const struct net_control closed = {.kind = NET_CLOSED_RAIL, .rail = 5},
+                             ask = {.kind = NET_PEER_QUERY, .rail = 6},
+                             own = {.kind = NET_CLOSE_RAIL, .rail = END_RAILS},
+                             none = {.kind = NET_CLOSED_RAIL, .rail = NET_RAILS};
     begin_message(&end, 1, 1, 0);
-    add((struct net_record){.kind = NET_NOTE}, &closed, sizeof closed);
-    add((struct net_record){.kind = NET_NOTE}, &own, sizeof own);
-    add((struct net_record){.kind = NET_NOTE}, &none, sizeof none);
-    add((struct net_record){.kind = NET_NOTE}, &ask, sizeof ask);
+    add((struct net_record){.kind = NET_CONTROL}, &closed, sizeof closed);
+    add((struct net_record){.kind = NET_CONTROL}, &own, sizeof own);
+    add((struct net_record){.kind = NET_CONTROL}, &none, sizeof none);
+    add((struct net_record){.kind = NET_CONTROL}, &ask, sizeof ask);
     feed(&end);
-    assert_int_equal(end.peers[1].closed, 1 << 5);
-    assert_int_equal(end.peers[1].wants_closed, 0);
-    const struct net_note *here =
+    assert_int_equal(end.peers[1].closed_rails, 1 << 5);
+    assert_int_equal(end.peers[1].close_demanded, 0);
+    const struct net_control *here =
         (const void *)(sent + sizeof(struct net_head) + sizeof(struct net_record));
-    assert_int_equal(here->kind, NET_HERE);
+    assert_int_equal(here->kind, NET_PEER_LIVE);
     assert_int_equal(here->rail, 6);
 }
 
@@ -463,11 +467,11 @@ static void strangers_are_reported_now_and_then(void **context)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         now = first + rows[i].later;
         begin_message(&end, 1, 1, 0);
-        message.head.word++;
+        message.head.auth_word++;
         feed(&end);
         assert_int_equal(end.net.warned_ns, first + rows[i].reported);
     }
-    assert_int_equal(end.net.strangers, 5);
+    assert_int_equal(end.net.unauthenticated, 5);
 }
 
 /* Where libfabric tells addresses a message comes from that of its sender; some providers tell it
@@ -483,19 +487,19 @@ static void senders_have_their_addresses(void **context)
                 {end_address(1, 1), false, false}, {end_address(2, 0), false, false}};
     uint64_t taken = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        end.net.rails[0].traits.knows_sources = rows[i].known;
+        end.net.rails[0].traits.rejects_unknown = rows[i].known;
         begin_message(&end, 1, taken + 1, 0);
         struct net_message *buffer = end.posted[--end.posted_count];
         memcpy(buffer->bytes, &message, message.head.bytes);
-        net_message_came(&end.net, buffer, message.head.bytes, rows[i].source);
+        net_message_received(&end.net, buffer, message.head.bytes, rows[i].source);
         taken += rows[i].taken;
         assert_int_equal(end.peers[1].handled, taken);
-        assert_int_equal(end.net.strangers, i + 1 - taken);
+        assert_int_equal(end.net.unauthenticated, i + 1 - taken);
         assert_int_equal(end.posted_count, END_RECEIVES);
     }
     /* PE 0, this one, sends itself nothing; its number is one all the same. */
     begin_message(&end, 0, 1, 0);
-    end.net.rails[0].traits.knows_sources = false;
+    end.net.rails[0].traits.rejects_unknown = false;
     feed(&end);
     assert_int_equal(end.peers[0].handled, 1);
     begin_message(&end, END_PES, 1, 0);
@@ -525,7 +529,7 @@ static void what_comes_twice_is_carried_out_once(void **context)
     const uint64_t numbers[] = {1, 1, 3, 3, 2, 2, 3, 1};
     const uint64_t sums[] = {1, 1, 1, 1, 3, 3, 3, 3};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        begin_message(&end, 1, numbers[i], NET_TELL);
+        begin_message(&end, 1, numbers[i], NET_ACK_REQUEST);
         add(add_one, &atomic, sizeof atomic);
         sent_messages = 0;
         feed(&end);
@@ -533,7 +537,7 @@ static void what_comes_twice_is_carried_out_once(void **context)
         assert_int_equal(end.peers[1].handled, sums[i]);
         assert_int_equal(sent_messages, i != 2); /* the early one tells when its turn comes */
     }
-    net_forget_kept(&end.net, &end.peers[1]);
+    net_drop_unacknowledged(&end.net, &end.peers[1]);
     assert_int_equal(free_count(), left + END_REQUESTS);
 }
 
@@ -544,11 +548,11 @@ static void answers_are_numbered_by_themselves(void **context)
     for (uint64_t number = 3; number > 0; number--) {
         begin_message(&end, 1, number, NET_ANSWERS);
         feed(&end);
-        assert_int_equal(end.peers[1].answers_came, number == 1 ? 3 : 0);
+        assert_int_equal(end.peers[1].answers_received, number == 1 ? 3 : 0);
         assert_int_equal(end.peers[1].begun, 0);
     }
     assert_int_equal(free_count(), left);
-    assert_int_equal(end.net.strangers, 0);
+    assert_int_equal(end.net.unauthenticated, 0);
 }
 
 /* What tells that messages have arrived lets go of them, and that the peer is there. */
@@ -556,36 +560,36 @@ static void what_has_arrived_goes_no_more(void **context)
 {
     (void)context;
     int kept = 0;
-    end.peers[1].stood_ns = 5;
+    end.peers[1].silent_ns = 5;
     begin_message(&end, 1, 1, 0);
     message.head.handled += 2;
     feed(&end);
-    assert_int_equal(end.peers[1].done, 2);
-    assert_int_equal(end.peers[1].stood_ns, 0);
-    for (const struct net_message *m = end.peers[1].kept; m; m = m->next_kept)
+    assert_int_equal(end.peers[1].acknowledged, 2);
+    assert_int_equal(end.peers[1].silent_ns, 0);
+    for (const struct net_message *m = end.peers[1].unacknowledged; m; m = m->next_unacknowledged)
         kept++;
     assert_int_equal(kept, END_REQUESTS - 2);
     begin_message(&end, 1, 2, 0);
     message.head.handled += 1; /* written before, and came later */
     feed(&end);
-    assert_int_equal(end.peers[1].done, 2);
+    assert_int_equal(end.peers[1].acknowledged, 2);
 }
 
 /* A probe has number 0, is answered at once, and moves nothing. */
 static void a_probe_has_no_number(void **context)
 {
     (void)context;
-    const struct net_note note = {.kind = NET_PROBE};
+    const struct net_control note = {.kind = NET_PROBE};
     begin_message(&end, 1, 0, 0);
-    add((struct net_record){.kind = NET_NOTE}, &note, sizeof note);
+    add((struct net_record){.kind = NET_CONTROL}, &note, sizeof note);
     feed(&end);
     assert_int_equal(sent_messages, 1);
-    const struct net_note *answer =
+    const struct net_control *answer =
         (const void *)(sent + sizeof(struct net_head) + sizeof(struct net_record));
-    assert_int_equal(answer->kind, NET_ALIVE);
+    assert_int_equal(answer->kind, NET_PROBE_REPLY);
     assert_int_equal(end.peers[1].handled, 0);
     begin_message(&end, 1, 1, 0); /* with a number it is none */
-    add((struct net_record){.kind = NET_NOTE}, &note, sizeof note);
+    add((struct net_record){.kind = NET_CONTROL}, &note, sizeof note);
     feed(&end);
     assert_int_equal(sent_messages, 1);
 }
@@ -595,11 +599,11 @@ static void messages_wait_for_the_gpu(void **context)
 {
     (void)context;
     int left = free_count();
-    assert_false(net_finish_late(&end.net));
+    assert_false(net_finish_incomplete(&end.net));
     gpu_works = true;
     complete = 0;
     for (uint64_t number = 1; number <= 3; number++) {
-        begin_message(&end, 1 + (int)(number == 3), number == 3 ? 1 : number, NET_TELL);
+        begin_message(&end, 1 + (int)(number == 3), number == 3 ? 1 : number, NET_ACK_REQUEST);
         for (uint64_t i = 0; i < number; i++)
             add_put(64, number);
         feed(&end);
@@ -607,28 +611,28 @@ static void messages_wait_for_the_gpu(void **context)
     assert_int_equal(end.peers[1].begun, 2);
     assert_int_equal(end.peers[1].handled, 0);
     assert_int_equal(sent_messages, 0);
-    assert_int_equal(end.net.late->given, 1);
-    assert_int_equal(end.net.late->next->given, 3);
-    assert_int_equal(end.net.late->next->next->given, 6);
-    assert_null(end.net.late->next->next->next);
+    assert_int_equal(end.net.incomplete->serve_count, 1);
+    assert_int_equal(end.net.incomplete->next->serve_count, 3);
+    assert_int_equal(end.net.incomplete->next->next->serve_count, 6);
+    assert_null(end.net.incomplete->next->next->next);
     complete = 2;
-    assert_true(net_finish_late(&end.net));
+    assert_true(net_finish_incomplete(&end.net));
     assert_int_equal(end.peers[1].handled, 1);
-    assert_false(net_finish_late(&end.net));
+    assert_false(net_finish_incomplete(&end.net));
     complete = 3;
-    assert_true(net_finish_late(&end.net));
+    assert_true(net_finish_incomplete(&end.net));
     assert_int_equal(end.peers[1].handled, 2);
     assert_int_equal(end.peers[2].handled, 0);
     complete = 6;
-    assert_true(net_finish_late(&end.net));
+    assert_true(net_finish_incomplete(&end.net));
     assert_int_equal(end.peers[2].handled, 1);
-    assert_null(end.net.late);
-    assert_ptr_equal(end.net.late_end, &end.net.late);
+    assert_null(end.net.incomplete);
+    assert_ptr_equal(end.net.incomplete_end, &end.net.incomplete);
     net_send_answers(&end.net);
     assert_int_equal(sent_messages, 2);
     end_sends_complete(&end);
     for (int pe = 1; pe < END_PES; pe++)
-        net_forget_kept(&end.net, &end.peers[pe]);
+        net_drop_unacknowledged(&end.net, &end.peers[pe]);
     assert_int_equal(free_count(), left + 2 * END_REQUESTS);
     begin_message(&end, 1, 3, 0);
     feed(&end); /* behind the last one */
@@ -646,8 +650,8 @@ static void the_gpu_fails(void **context)
         feed(&end);
     }
     gpu_status = WEFT_ERR_SYSTEM;
-    assert_true(net_finish_late(&end.net));
-    assert_null(end.net.late);
+    assert_true(net_finish_incomplete(&end.net));
+    assert_null(end.net.incomplete);
     assert_int_equal(end.peers[1].handled, 2);
     net_send_answers(&end.net);
     const struct net_record *record = (const void *)(sent + sizeof(struct net_head));
@@ -673,7 +677,7 @@ static void receives_that_cannot_be_posted(void **context)
 static void receives_are_posted(void **context)
 {
     (void)context;
-    struct net_message *buffer = net_take_message(&end.net);
+    struct net_message *buffer = net_alloc_message(&end.net);
     buffer->post.kind = NET_POST_SEND;
     buffer->post.peer = &end.peers[1];
     end.posted_count--;
@@ -697,15 +701,15 @@ static void rooms_and_their_lots(void **context)
     (void)context;
     enum { ROOM = 100000 };
     struct net_peer *peer = &end.peers[1];
-    const struct net_wanted wanted = {.token = 77, .bytes = ROOM};
-    struct net_lot lot = {.position = 16, .bytes = 24, .token = 88};
+    const struct net_query wanted = {.token = 77, .bytes = ROOM};
+    struct net_slot lot = {.offset = 16, .bytes = 24, .token = 88};
     begin_message(&end, 1, 1, 0);
-    add((struct net_record){.kind = NET_LANDED, .segment = SEG_HEAP, .offset = 8}, &lot,
+    add((struct net_record){.kind = NET_SLOT_PUT, .segment = SEG_HEAP, .offset = 8}, &lot,
         sizeof lot);
     feed(&end); /* there is none yet */
     assert_int_equal(answered(NET_DATA)->status, WEFT_ERR_ARGUMENT);
     begin_message(&end, 1, 2, 0);
-    add((struct net_record){.kind = NET_ROOM}, &wanted, sizeof wanted);
+    add((struct net_record){.kind = NET_STAGING_BUFFER}, &wanted, sizeof wanted);
     feed(&end);
     assert_int_equal(answered(NET_DATA)->token, 77);
     const struct net_key *keys = (const void *)(answered(NET_DATA) + 1);
@@ -714,9 +718,9 @@ static void rooms_and_their_lots(void **context)
         assert_int_equal(keys[i].base, 0);
     }
     assert_int_equal(keys[2].key, end.keys[2]);
-    assert_int_equal(peer->room_bytes, ROOM);
+    assert_int_equal(peer->staging_bytes, ROOM);
     for (size_t i = 0; i < ROOM; i++)
-        peer->room[i] = (unsigned char)(i * 3 + i / 256);
+        peer->staging_buffer[i] = (unsigned char)(i * 3 + i / 256);
     const struct {
         uint64_t position;
         uint32_t bytes;
@@ -729,38 +733,43 @@ static void rooms_and_their_lots(void **context)
         unsigned char before[24];
         memcpy(before, end.heap + 40, sizeof before);
         lot =
-            (struct net_lot){.position = rows[i].position, .bytes = rows[i].bytes, .token = 88 + i};
+            (struct net_slot){.offset = rows[i].position, .bytes = rows[i].bytes, .token = 88 + i};
         sent_messages = 0;
         begin_message(&end, 1, ++number, 0);
-        add((struct net_record){.kind = NET_LANDED, .segment = SEG_HEAP, .offset = 40}, &lot,
+        add((struct net_record){.kind = NET_SLOT_PUT, .segment = SEG_HEAP, .offset = 40}, &lot,
             sizeof lot);
         feed(&end);
         assert_int_equal(sent_messages, !rows[i].good);
         if (!rows[i].good)
             assert_int_equal(answered(NET_DATA)->status, WEFT_ERR_ARGUMENT);
-        assert_memory_equal(end.heap + 40, rows[i].good ? peer->room + rows[i].position : before,
+        assert_memory_equal(end.heap + 40,
+                            rows[i].good ? peer->staging_buffer + rows[i].position : before,
                             rows[i].bytes < 24 ? rows[i].bytes : 24);
         begin_message(&end, 1, ++number, 0);
-        add((struct net_record){.kind = NET_LIFT, .segment = SEG_HEAP, .offset = 200}, &lot,
+        add((struct net_record){.kind = NET_SLOT_GET, .segment = SEG_HEAP, .offset = 200}, &lot,
             sizeof lot);
         feed(&end);
-        assert_int_equal(answered(NET_LIFTED)->token, 88 + i);
-        assert_int_equal(answered(NET_LIFTED)->status, rows[i].good ? WEFT_OK : WEFT_ERR_ARGUMENT);
+        assert_int_equal(answered(NET_SLOT_READY)->token, 88 + i);
+        assert_int_equal(answered(NET_SLOT_READY)->status,
+                         rows[i].good ? WEFT_OK : WEFT_ERR_ARGUMENT);
         if (rows[i].good)
-            assert_memory_equal(peer->room + rows[i].position, end.heap + 200, rows[i].bytes);
+            assert_memory_equal(peer->staging_buffer + rows[i].position, end.heap + 200,
+                                rows[i].bytes);
     }
-    lot = (struct net_lot){.bytes = 8, .token = 5};
+    lot = (struct net_slot){.bytes = 8, .token = 5};
     begin_message(&end, 1, ++number, 0);
-    add((struct net_record){.kind = NET_LIFT, .segment = SEG_HEAP, .offset = END_HEAP_BYTES - 7},
+    add((struct net_record){.kind = NET_SLOT_GET,
+                            .segment = SEG_HEAP,
+                            .offset = END_HEAP_BYTES - 7},
         &lot, sizeof lot);
     feed(&end);
-    assert_int_equal(answered(NET_LIFTED)->status, WEFT_ERR_ADDRESS);
+    assert_int_equal(answered(NET_SLOT_READY)->status, WEFT_ERR_ADDRESS);
     /* Another asks: it is made once. */
-    const unsigned char *room = peer->room;
+    const unsigned char *room = peer->staging_buffer;
     begin_message(&end, 1, ++number, 0);
-    add((struct net_record){.kind = NET_ROOM}, &wanted, sizeof wanted);
+    add((struct net_record){.kind = NET_STAGING_BUFFER}, &wanted, sizeof wanted);
     feed(&end);
-    assert_ptr_equal(peer->room, room);
+    assert_ptr_equal(peer->staging_buffer, room);
 }
 
 static void records_of_an_unknown_kind(void **context)

@@ -35,21 +35,22 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
 {
     struct net_head head;
     struct net_record record = {0};
-    struct net_note note = {0};
+    struct net_control note = {0};
     memcpy(&head, bytes, sizeof head);
     assert_int_equal(head.bytes, count);
     if (count >= sizeof head + sizeof record)
         memcpy(&record, bytes + sizeof head, sizeof record);
-    if (record.kind == NET_NOTE)
+    if (record.kind == NET_CONTROL)
         memcpy(&note, bytes + sizeof head + sizeof record, sizeof note);
     assert_true(sent_count < 64);
-    const struct net_line *line = &at->peers[at->sent_to / 10].sends;
-    sent[sent_count++] = (struct sent){
-        .to = at->sent_to,
-        .number = head.number - (head.flags & NET_ANSWERS ? line->answers : line->requests),
-        .kind = record.kind,
-        .note = note.kind,
-        .rail = note.rail};
+    const struct net_session *line = &at->peers[at->sent_to / 10].outgoing;
+    sent[sent_count++] =
+        (struct sent){.to = at->sent_to,
+                      .number = head.sequence - (head.flags & NET_ANSWERS ? line->first_answer
+                                                                          : line->first_request),
+                      .kind = record.kind,
+                      .note = note.kind,
+                      .rail = note.rail};
 }
 
 static int open_end(void **context)
@@ -60,12 +61,12 @@ static int open_end(void **context)
     peer = &end.peers[1];
     for (int pe = 1; pe < END_PES;
          pe++) { /* what end_open() sent has arrived, and nothing is due */
-        net_arrived(&end.net, &end.peers[pe], END_REQUESTS, 0);
-        end.peers[pe].done = END_REQUESTS;
-        end.peers[pe].awaiting = 0;
+        net_release_acknowledged(&end.net, &end.peers[pe], END_REQUESTS, 0);
+        end.peers[pe].acknowledged = END_REQUESTS;
+        end.peers[pe].pending_answers = 0;
     }
     now = 1000 * second;
-    end.net.peers_looked_ns = now;
+    end.net.peers_checked_ns = now;
     sent_count = 0;
     return 0;
 }
@@ -82,7 +83,7 @@ static void look_at_peers(int times, uint64_t ns)
 {
     for (int i = 0; i < times; i++) {
         now += ns;
-        net_look_at_peers(&end.net);
+        net_check_peers(&end.net);
     }
 }
 
@@ -100,43 +101,43 @@ static void rails_that_lead_to_the_peer(void **context)
 {
     (void)context;
     for (int i = 0; i < END_RAILS; i++)
-        assert_true(net_goes_over(&end.net, peer, i));
+        assert_true(net_rail_usable(&end.net, peer, i));
     end.net.rails[0].endpoint = NULL;
-    assert_false(net_goes_over(&end.net, peer, 0));
-    assert_true(net_goes_over(&end.net, peer, 1));
+    assert_false(net_rail_usable(&end.net, peer, 0));
+    assert_true(net_rail_usable(&end.net, peer, 1));
     strcpy(end.net.rails[1].cause, "x");
-    assert_false(net_goes_over(&end.net, peer, 1));
-    assert_true(net_goes_over(&end.net, peer, 2));
+    assert_false(net_rail_usable(&end.net, peer, 1));
+    assert_true(net_rail_usable(&end.net, peer, 2));
     peer->address[2] = FI_ADDR_NOTAVAIL;
-    assert_false(net_goes_over(&end.net, peer, 2));
+    assert_false(net_rail_usable(&end.net, peer, 2));
     peer->address[2] = end_address(1, 2);
-    peer->there[2] = 5;
-    peer->closed = 1 << 2; /* a rail of the peer's own, not of this end */
-    assert_true(net_goes_over(&end.net, peer, 2));
-    peer->closed = 1 << 5;
-    assert_false(net_goes_over(&end.net, peer, 2));
+    peer->peer_rail[2] = 5;
+    peer->closed_rails = 1 << 2; /* a rail of the peer's own, not of this end */
+    assert_true(net_rail_usable(&end.net, peer, 2));
+    peer->closed_rails = 1 << 5;
+    assert_false(net_rail_usable(&end.net, peer, 2));
 }
 
 /* Another one is another at both ends. */
 static void the_other_rail(void **context)
 {
     (void)context;
-    assert_int_equal(net_other_rail(&end.net, peer, 0), 1);
-    assert_int_equal(net_other_rail(&end.net, peer, 1), 0);
-    assert_int_equal(net_other_rail(&end.net, peer, 2), 0);
-    peer->there[1] = peer->there[0];
-    assert_int_equal(net_other_rail(&end.net, peer, 0), 2);
-    assert_int_equal(net_other_rail(&end.net, peer, 1), 2);
-    peer->there[2] = peer->there[0];
-    assert_int_equal(net_other_rail(&end.net, peer, 0), -1);
-    peer->there[2] = 2;
+    assert_int_equal(net_find_other_rail(&end.net, peer, 0), 1);
+    assert_int_equal(net_find_other_rail(&end.net, peer, 1), 0);
+    assert_int_equal(net_find_other_rail(&end.net, peer, 2), 0);
+    peer->peer_rail[1] = peer->peer_rail[0];
+    assert_int_equal(net_find_other_rail(&end.net, peer, 0), 2);
+    assert_int_equal(net_find_other_rail(&end.net, peer, 1), 2);
+    peer->peer_rail[2] = peer->peer_rail[0];
+    assert_int_equal(net_find_other_rail(&end.net, peer, 0), -1);
+    peer->peer_rail[2] = 2;
     end.net.rails[2].endpoint = NULL;
-    assert_int_equal(net_other_rail(&end.net, peer, 0), -1);
-    assert_int_equal(net_other_rail(&end.net, peer, 2), 0);
+    assert_int_equal(net_find_other_rail(&end.net, peer, 0), -1);
+    assert_int_equal(net_find_other_rail(&end.net, peer, 2), 0);
     end.net.rail_count = 1;
     end.net.rails[2].endpoint = &end.endpoints[2];
-    peer->there[1] = 1;
-    assert_int_equal(net_other_rail(&end.net, peer, 0), -1);
+    peer->peer_rail[1] = 1;
+    assert_int_equal(net_find_other_rail(&end.net, peer, 0), -1);
 }
 
 /* --------------------------------------------------------------------------------- what is kept */
@@ -144,9 +145,9 @@ static void the_other_rail(void **context)
 static struct net_message *kept_message(uint64_t number, bool answers)
 {
     struct net_message *message = net_new_message(&end.net, peer);
-    message->number = number;
+    message->sequence = number;
     ((struct net_head *)(void *)message->bytes)->flags = answers ? NET_ANSWERS : 0;
-    net_keep(peer, message);
+    net_retain_message(peer, message);
     return message;
 }
 
@@ -160,29 +161,32 @@ static void what_has_arrived_is_let_go(void **context)
         requests[i] = kept_message(20 + i, false);
         answers[i] = kept_message(10 + i, true);
     }
-    net_keep(peer, requests[3]); /* it is there already */
-    assert_ptr_equal(peer->kept, answers[3]);
+    net_retain_message(peer, requests[3]); /* it is there already */
+    assert_ptr_equal(peer->unacknowledged, answers[3]);
     assert_int_equal(free_count(), had - 8);
     requests[1]->in_flight = true;
-    net_arrived(&end.net, peer, 21, 10);
+    net_release_acknowledged(&end.net, peer, 21, 10);
     assert_int_equal(free_count(), had - 8 + 2);
-    assert_false(requests[0]->kept || requests[1]->kept || answers[0]->kept);
-    assert_true(requests[2]->kept && requests[3]->kept && answers[1]->kept && answers[3]->kept);
+    assert_false(requests[0]->unacknowledged || requests[1]->unacknowledged ||
+                 answers[0]->unacknowledged);
+    assert_true(requests[2]->unacknowledged && requests[3]->unacknowledged &&
+                answers[1]->unacknowledged && answers[3]->unacknowledged);
     requests[1]->in_flight = false;
-    net_let_go(&end.net, requests[1]);
+    net_release_message(&end.net, requests[1]);
     assert_int_equal(free_count(), had - 8 + 3);
-    net_arrived(&end.net, peer, 0, 12);
+    net_release_acknowledged(&end.net, peer, 0, 12);
     assert_int_equal(free_count(), had - 8 + 5);
-    assert_ptr_equal(peer->kept, answers[3]);
-    assert_ptr_equal(peer->kept->next_kept, requests[3]);
-    assert_ptr_equal(peer->kept->next_kept->next_kept, requests[2]);
+    assert_ptr_equal(peer->unacknowledged, answers[3]);
+    assert_ptr_equal(peer->unacknowledged->next_unacknowledged, requests[3]);
+    assert_ptr_equal(peer->unacknowledged->next_unacknowledged->next_unacknowledged, requests[2]);
     requests[2]->queued = true;
-    net_forget_kept(&end.net, peer);
-    assert_null(peer->kept);
-    assert_false(requests[2]->kept || requests[3]->kept || answers[3]->kept);
+    net_drop_unacknowledged(&end.net, peer);
+    assert_null(peer->unacknowledged);
+    assert_false(requests[2]->unacknowledged || requests[3]->unacknowledged ||
+                 answers[3]->unacknowledged);
     assert_int_equal(free_count(), had - 1);
     requests[2]->queued = false;
-    net_let_go(&end.net, requests[2]);
+    net_release_message(&end.net, requests[2]);
     assert_int_equal(free_count(), had);
 }
 
@@ -190,53 +194,53 @@ static void probes_are_not_kept(void **context)
 {
     (void)context;
     struct net_message *message = net_new_message(&end.net, peer);
-    message->probe = true;
-    net_keep(peer, message);
-    assert_false(message->kept);
-    assert_null(peer->kept);
-    net_let_go(&end.net, message);
+    message->is_probe = true;
+    net_retain_message(peer, message);
+    assert_false(message->unacknowledged);
+    assert_null(peer->unacknowledged);
+    net_release_message(&end.net, message);
 }
 
 /* --------------------------------------------------------------------------------------- probes */
 
-static enum net_kind record_kind = NET_NOTE;
+static enum net_kind record_kind = NET_CONTROL;
 
-static void come(enum net_note_kind kind, int rail, size_t bytes)
+static void come(enum net_control_kind kind, int rail, size_t bytes)
 {
-    struct net_message *message = net_take_message(&end.net);
+    struct net_message *message = net_alloc_message(&end.net);
     struct net_record *record = (void *)(message->bytes + sizeof(struct net_head));
-    const struct net_note note = {.kind = (uint8_t)kind};
+    const struct net_control note = {.kind = (uint8_t)kind};
     memset(message->bytes, 0, 128);
     ((struct net_head *)(void *)message->bytes)->bytes = (uint16_t)bytes;
     record->kind = (uint8_t)record_kind;
     memcpy(record + 1, &note, sizeof note);
     message->rail = (uint8_t)rail;
-    net_probe_came(&end.net, peer, message);
-    net_give_message(&end.net, message);
+    net_answer_probe(&end.net, peer, message);
+    net_free_message(&end.net, message);
 }
 
 static void a_probe_is_answered_over_its_rail(void **context)
 {
     (void)context;
     const size_t whole =
-        sizeof(struct net_head) + sizeof(struct net_record) + sizeof(struct net_note);
+        sizeof(struct net_head) + sizeof(struct net_record) + sizeof(struct net_control);
     int had = free_count();
-    come(NET_ALIVE, 2, whole);
+    come(NET_PROBE_REPLY, 2, whole);
     come(NET_PROBE, 2, whole - 1);
     record_kind = NET_PUT;
     come(NET_PROBE, 2, whole);
-    record_kind = NET_NOTE;
+    record_kind = NET_CONTROL;
     assert_int_equal(sent_count, 0);
     come(NET_PROBE, 2, whole);
     assert_int_equal(sent_count, 1);
     assert_int_equal(sent[0].to, end_address(1, 2));
-    assert_int_equal(sent[0].note, NET_ALIVE);
+    assert_int_equal(sent[0].note, NET_PROBE_REPLY);
     assert_int_equal(sent[0].number, 0);
-    assert_int_equal(end.net.rails[2].sending, 1);
+    assert_int_equal(end.net.rails[2].sends_in_flight, 1);
     assert_int_equal(free_count(), had - 1); /* libfabric has it */
-    assert_true(end.sent[0]->probe);
+    assert_true(end.sent[0]->is_probe);
     end_sends_complete(&end);
-    assert_int_equal(end.net.rails[2].sending, 0);
+    assert_int_equal(end.net.rails[2].sends_in_flight, 0);
     assert_int_equal(free_count(), had);
     end.net.rails[2].endpoint = NULL;
     come(NET_PROBE, 2, whole);
@@ -255,28 +259,28 @@ static ssize_t refuse(struct net_end *at, fi_addr_t to)
 static void something_comes_over_a_rail(void **context)
 {
     (void)context;
-    peer->stood_ns = 7;
-    net_heard(peer, 1);
-    assert_int_equal(peer->alive, 1 << 1);
-    assert_int_equal(peer->alive_ns, 7);
-    peer->stood_ns = 9;
-    net_heard(peer, 2);
-    assert_int_equal(peer->alive, 1 << 1 | 1 << 2);
-    assert_int_equal(peer->alive_ns, 7);
-    net_probe_failed(peer, 0);
-    net_probe_failed(peer, 2);
-    assert_int_equal(peer->refused, 1 << 0 | 1 << 2);
+    peer->silent_ns = 7;
+    net_mark_live(peer, 1);
+    assert_int_equal(peer->live_rails, 1 << 1);
+    assert_int_equal(peer->live_ns, 7);
+    peer->silent_ns = 9;
+    net_mark_live(peer, 2);
+    assert_int_equal(peer->live_rails, 1 << 1 | 1 << 2);
+    assert_int_equal(peer->live_ns, 7);
+    net_mark_probe_failed(peer, 0);
+    net_mark_probe_failed(peer, 2);
+    assert_int_equal(peer->failed_probes, 1 << 0 | 1 << 2);
     peer->probed = true;
     peer->probed_ns = 3;
-    net_heard(peer, 0);
-    assert_int_equal(peer->alive | peer->refused, 0);
-    assert_int_equal(peer->stood_ns + peer->probed_ns + peer->alive_ns, 0);
+    net_mark_live(peer, 0);
+    assert_int_equal(peer->live_rails | peer->failed_probes, 0);
+    assert_int_equal(peer->silent_ns + peer->probed_ns + peer->live_ns, 0);
     assert_false(peer->probed);
-    strcpy(peer->suspect, "x");
-    peer->stood_ns = 5;
-    net_heard(peer, 0); /* its rail is suspected, so that counts for the peer alone */
-    assert_int_equal(peer->alive, 1);
-    assert_int_equal(peer->alive_ns, 5);
+    strcpy(peer->suspected_failure, "x");
+    peer->silent_ns = 5;
+    net_mark_live(peer, 0); /* its rail is suspected, so that counts for the peer alone */
+    assert_int_equal(peer->live_rails, 1);
+    assert_int_equal(peer->live_ns, 5);
 }
 
 /* -------------------------------------------------------------------------------------- judging */
@@ -284,55 +288,55 @@ static void something_comes_over_a_rail(void **context)
 static void the_first_cause_is_remembered(void **context)
 {
     (void)context;
-    peer->stood_ns = 5;
-    peer->alive = 2;
-    assert_true(net_suspect(&end.net, peer, "1", "cause one"));
-    assert_int_equal(peer->stood_ns + peer->alive, 0);
-    peer->stood_ns = 5;
-    assert_true(net_suspect(&end.net, peer, "second", "cause two"));
-    assert_string_equal(peer->suspect, "1");
-    assert_string_equal(peer->cause, "cause one");
-    assert_int_equal(peer->stood_ns, 5);
+    peer->silent_ns = 5;
+    peer->live_rails = 2;
+    assert_true(net_mark_suspected(&end.net, peer, "1", "cause one"));
+    assert_int_equal(peer->silent_ns + peer->live_rails, 0);
+    peer->silent_ns = 5;
+    assert_true(net_mark_suspected(&end.net, peer, "second", "cause two"));
+    assert_string_equal(peer->suspected_failure, "1");
+    assert_string_equal(peer->suspected_cause, "cause one");
+    assert_int_equal(peer->silent_ns, 5);
     struct net_peer *other = &end.peers[2];
-    other->via = 1; /* 0 is left */
-    assert_true(net_suspect(&end.net, other, "first", "cause"));
-    other->suspect[0] = '\0';
-    other->via = 0;
+    other->current_rail = 1; /* 0 is left */
+    assert_true(net_mark_suspected(&end.net, other, "first", "cause"));
+    other->suspected_failure[0] = '\0';
+    other->current_rail = 0;
     other->failed = WEFT_ERR_PATH;
-    assert_false(net_suspect(&end.net, other, "first", "cause"));
+    assert_false(net_mark_suspected(&end.net, other, "first", "cause"));
     other->failed = WEFT_OK;
-    other->closed = 1 << 1 | 1 << 2;
-    assert_false(net_suspect(&end.net, other, "first", "cause"));
-    assert_string_equal(other->suspect, "");
+    other->closed_rails = 1 << 1 | 1 << 2;
+    assert_false(net_mark_suspected(&end.net, other, "first", "cause"));
+    assert_string_equal(other->suspected_failure, "");
 }
 
 static void a_peer_is_given_up(void **context)
 {
     (void)context;
     char longer[2 * NET_SENTENCE_BYTES];
-    net_give_up(&end.net, peer, "it failed");
+    net_give_up_peer(&end.net, peer, "it failed");
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence, "it failed");
-    net_give_up(&end.net, peer, "again");
+    net_give_up_peer(&end.net, peer, "again");
     assert_string_equal(peer->sentence, "it failed");
     memset(longer, 'x', sizeof longer);
     longer[sizeof longer - 1] = '\0';
-    end.peers[2].closed = 1 << 1 | 1 << 2;
-    net_give_up(&end.net, &end.peers[2], longer);
+    end.peers[2].closed_rails = 1 << 1 | 1 << 2;
+    net_give_up_peer(&end.net, &end.peers[2], longer);
     assert_int_equal(strlen(end.peers[2].sentence), NET_SENTENCE_BYTES - 1);
-    assert_non_null(strstr(end.peers[2].sentence, "xxx; no NIC is left that leads there"));
+    assert_non_null(strstr(end.peers[2].sentence, "xxx; no other NIC reaches it"));
     end.peers[2].failed = WEFT_OK;
     end.net.rail_count = 1;
-    net_give_up(&end.net, &end.peers[2], "it failed");
+    net_give_up_peer(&end.net, &end.peers[2], "it failed");
     assert_string_equal(end.peers[2].sentence, "it failed");
     end.net.rail_count = 2;
     peer->failed = WEFT_OK;
-    peer->via = 1; /* 0 is left */
-    net_give_up(&end.net, peer, "it failed");
+    peer->current_rail = 1; /* 0 is left */
+    net_give_up_peer(&end.net, peer, "it failed");
     assert_string_equal(peer->sentence, "it failed");
     end.peers[2].failed = WEFT_OK;
-    net_give_up(&end.net, &end.peers[2], "it failed");
-    assert_string_equal(end.peers[2].sentence, "it failed; no NIC is left that leads there");
+    net_give_up_peer(&end.net, &end.peers[2], "it failed");
+    assert_string_equal(end.peers[2].sentence, "it failed; no other NIC reaches it");
 }
 
 /* Nothing comes although something is due: after 3 s the peer is probed over all rails, each second
@@ -346,21 +350,21 @@ static void a_silent_peer_is_probed(void **context)
     } dues[] = {
         {"a request", END_REQUESTS + 1, 0, 0}, {"an answer", 0, 1, 0}, {"a piece", 0, 0, 1}};
     for (size_t i = 0; i < sizeof dues / sizeof dues[0]; i++) {
-        peer->asked = dues[i].asked;
-        peer->awaiting = (uint32_t)dues[i].awaiting;
-        peer->pieces = (uint32_t)dues[i].pieces;
-        net_heard(peer, 0);
+        peer->ack_requested = dues[i].asked;
+        peer->pending_answers = (uint32_t)dues[i].awaiting;
+        peer->fragments = (uint32_t)dues[i].pieces;
+        net_mark_live(peer, 0);
         sent_count = 0;
         look_at_peers(1, 1000 * second);
-        assert_int_equal(peer->stood_ns, 100 * ms);
+        assert_int_equal(peer->silent_ns, 100 * ms);
         look_at_peers(28, 100 * ms);
         look_at_peers(1, 99 * ms);
-        assert_int_equal(peer->stood_ns, 2999 * ms);
+        assert_int_equal(peer->silent_ns, 2999 * ms);
         look_at_peers(1, 19 * ms); /* too soon: it counts with the next one */
-        assert_int_equal(peer->stood_ns, 2999 * ms);
+        assert_int_equal(peer->silent_ns, 2999 * ms);
         assert_int_equal(sent_count, 0);
         look_at_peers(1, 1 * ms);
-        assert_int_equal(peer->stood_ns, 3019 * ms);
+        assert_int_equal(peer->silent_ns, 3019 * ms);
         assert_int_equal(sent_count, END_RAILS);
         for (int k = 0; k < END_RAILS; k++) {
             assert_int_equal(sent[k].to, end_address(1, k));
@@ -375,22 +379,22 @@ static void a_silent_peer_is_probed(void **context)
         assert_int_equal(peer->failed, WEFT_OK);
         end_sends_complete(&end);
     }
-    peer->pieces = 0;
-    peer->asked = peer->done;
+    peer->fragments = 0;
+    peer->ack_requested = peer->acknowledged;
     look_at_peers(1, 100 * ms);
-    assert_int_equal(peer->stood_ns, 0);
+    assert_int_equal(peer->silent_ns, 0);
 }
 
 static void the_first_peer_is_looked_at_too(void **context)
 {
     (void)context;
     end.world.pe = 2;
-    end.peers[0].awaiting = end.peers[END_PES].awaiting = 1;
-    end.peers[0].via = 2; /* 0 is left */
+    end.peers[0].pending_answers = end.peers[END_PES].pending_answers = 1;
+    end.peers[0].current_rail = 2; /* 0 is left */
     look_at_peers(2, 99 * ms);
-    assert_int_equal(end.peers[0].stood_ns, 198 * ms);
-    assert_int_equal(end.peers[END_PES].stood_ns, 0);
-    end.peers[0].awaiting = 0;
+    assert_int_equal(end.peers[0].silent_ns, 198 * ms);
+    assert_int_equal(end.peers[END_PES].silent_ns, 0);
+    end.peers[0].pending_answers = 0;
 }
 
 /* Neither this PE itself, nor one that has failed, nor one to which one rail leads. */
@@ -398,19 +402,19 @@ static void who_is_not_looked_at(void **context)
 {
     (void)context;
     for (int pe = 0; pe < END_PES; pe++)
-        end.peers[pe].awaiting = 1;
+        end.peers[pe].pending_answers = 1;
     peer->failed = WEFT_ERR_PATH;
-    end.peers[2].closed = 1 << 1 | 1 << 2;
+    end.peers[2].closed_rails = 1 << 1 | 1 << 2;
     look_at_peers(40, 100 * ms);
     for (int pe = 0; pe < END_PES; pe++)
-        assert_int_equal(end.peers[pe].stood_ns, 0);
+        assert_int_equal(end.peers[pe].silent_ns, 0);
     peer->failed = WEFT_OK;
     strcpy(end.net.rails[0].cause, "x");
     look_at_peers(40, 100 * ms);
-    assert_int_equal(peer->stood_ns, 0);
+    assert_int_equal(peer->silent_ns, 0);
     peer->failed = WEFT_ERR_PATH; /* shut_end() keeps nothing for it */
     for (int pe = 0; pe < END_PES; pe++)
-        end.peers[pe].awaiting = 0;
+        end.peers[pe].pending_answers = 0;
 }
 
 /* What the provider does not take now is asked for again at once, what it refuses counts. */
@@ -419,23 +423,23 @@ static void probes_that_are_not_taken(void **context)
     (void)context;
     end.refuse = refuse;
     int had = free_count();
-    peer->awaiting = 1;
+    peer->pending_answers = 1;
     refused_rails = 1 << 1;
     refusal = -FI_EAGAIN;
     look_at_peers(30, 100 * ms);
     assert_int_equal(sent_count, 2);
     assert_int_equal(free_count(), had - 2);
     assert_false(peer->probed);
-    assert_int_equal(peer->refused, 0);
+    assert_int_equal(peer->failed_probes, 0);
     look_at_peers(1, 100 * ms);
     assert_int_equal(sent_count, 4);
     refusal = -FI_ENETUNREACH;
     look_at_peers(1, 100 * ms);
     assert_int_equal(sent_count, 6);
-    assert_int_equal(peer->refused, 1 << 1);
-    assert_int_equal(end.net.rails[1].sending, 0);
-    assert_int_equal(end.net.rails[2].sending, 3);
-    peer->awaiting = 0;
+    assert_int_equal(peer->failed_probes, 1 << 1);
+    assert_int_equal(end.net.rails[1].sends_in_flight, 0);
+    assert_int_equal(end.net.rails[2].sends_in_flight, 3);
+    peer->pending_answers = 0;
 }
 
 /* It answers over another rail, and nothing comes over its own for 3 s more: the rail has
@@ -443,30 +447,30 @@ static void probes_that_are_not_taken(void **context)
 static void a_rail_that_stands_still(void **context)
 {
     (void)context;
-    peer->awaiting = 1;
+    peer->pending_answers = 1;
     look_at_peers(31, 100 * ms);
-    net_heard(peer, 2);
+    net_mark_live(peer, 2);
     look_at_peers(29, 100 * ms);
     assert_string_equal(end.net.rails[0].cause, "");
     look_at_peers(1, 100 * ms);
-    assert_string_equal(end.net.rails[0].cause, "nothing has come for 6 s");
+    assert_string_equal(end.net.rails[0].cause, "nothing received for 6 s");
     assert_string_equal(end.net.rails[1].cause, "");
     assert_int_equal(peer->failed, WEFT_OK);
-    peer->awaiting = 0;
+    peer->pending_answers = 0;
 }
 
 static void a_suspected_rail(void **context)
 {
     (void)context;
-    net_suspect(&end.net, peer, "x", "a cause");
+    net_mark_suspected(&end.net, peer, "x", "a cause");
     look_at_peers(1, 20 * ms);
     assert_int_equal(sent_count, 2); /* at once, over the others */
     assert_int_equal(sent[0].to, end_address(1, 1));
     assert_int_equal(sent[1].to, end_address(1, 2));
-    net_probe_failed(peer, 1);
+    net_mark_probe_failed(peer, 1);
     look_at_peers(1, 20 * ms);
     assert_int_equal(peer->failed, WEFT_OK);
-    net_heard(peer, 2);
+    net_mark_live(peer, 2);
     look_at_peers(1, 20 * ms);
     assert_string_equal(end.net.rails[0].cause, "a cause");
     assert_int_equal(peer->failed, WEFT_OK);
@@ -475,27 +479,27 @@ static void a_suspected_rail(void **context)
 static void a_suspected_peer_whose_rails_all_refuse(void **context)
 {
     (void)context;
-    net_suspect(&end.net, peer, "a sentence", "a cause");
-    net_probe_failed(peer, 2);
+    net_mark_suspected(&end.net, peer, "a sentence", "a cause");
+    net_mark_probe_failed(peer, 2);
     look_at_peers(1, 20 * ms);
     assert_int_equal(peer->failed, WEFT_OK);
-    net_probe_failed(peer, 1);
+    net_mark_probe_failed(peer, 1);
     look_at_peers(1, 20 * ms);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence, "a sentence");
     assert_string_equal(end.net.rails[0].cause, "");
     /* A rail that does not lead there need not refuse. */
     peer = &end.peers[2];
-    peer->via = 1;
-    net_suspect(&end.net, peer, "a third", "a cause");
-    peer->refused = 1 << 2;
+    peer->current_rail = 1;
+    net_mark_suspected(&end.net, peer, "a third", "a cause");
+    peer->failed_probes = 1 << 2;
     look_at_peers(1, 20 * ms);
     assert_int_equal(peer->failed, WEFT_OK); /* over 0 it may be there */
-    peer->suspect[0] = '\0';
-    peer->via = 0;
-    net_suspect(&end.net, peer, "another", "a cause");
-    peer->closed = 1 << 1;
-    net_probe_failed(peer, 2);
+    peer->suspected_failure[0] = '\0';
+    peer->current_rail = 0;
+    net_mark_suspected(&end.net, peer, "another", "a cause");
+    peer->closed_rails = 1 << 1;
+    net_mark_probe_failed(peer, 2);
     look_at_peers(1, 20 * ms);
     assert_string_equal(peer->sentence, "another");
 }
@@ -503,7 +507,7 @@ static void a_suspected_peer_whose_rails_all_refuse(void **context)
 static void a_suspected_peer_that_never_answers(void **context)
 {
     (void)context;
-    net_suspect(&end.net, peer, "a sentence", "a cause");
+    net_mark_suspected(&end.net, peer, "a sentence", "a cause");
     look_at_peers(59, 100 * ms);
     assert_int_equal(peer->failed, WEFT_OK);
     look_at_peers(1, 100 * ms);
@@ -517,7 +521,7 @@ static void close_rail(int rail)
 {
     strcpy(end.net.rails[rail].cause, "pulled");
     end.net.rails[rail].endpoint = NULL;
-    net_move_peers(&end.net, &end.net.rails[rail]);
+    net_reroute_peers(&end.net, &end.net.rails[rail]);
 }
 
 static void messages_move_to_another_rail(void **context)
@@ -528,27 +532,27 @@ static void messages_move_to_another_rail(void **context)
     on_it->in_flight = elsewhere->in_flight = true;
     elsewhere->rail = 1;
     queued->queued = true;
-    strcpy(peer->suspect, "an error");
-    peer->stood_ns = 5;
-    end.net.rails[0].sending = 4;
-    end.peers[2].via = 2;
+    strcpy(peer->suspected_failure, "an error");
+    peer->silent_ns = 5;
+    end.net.rails[0].sends_in_flight = 4;
+    end.peers[2].current_rail = 2;
     close_rail(0);
-    assert_int_equal(peer->via, 1);
-    assert_string_equal(peer->suspect, "");
-    assert_int_equal(peer->stood_ns, 0);
-    assert_int_equal(end.net.rails[0].sending, 0);
-    assert_true(end.net.rails[0].carried);
+    assert_int_equal(peer->current_rail, 1);
+    assert_string_equal(peer->suspected_failure, "");
+    assert_int_equal(peer->silent_ns, 0);
+    assert_int_equal(end.net.rails[0].sends_in_flight, 0);
+    assert_true(end.net.rails[0].carried_messages);
     assert_int_equal(sent_count, 1); /* neither what is on another rail, nor what goes anyway */
     assert_int_equal(sent[0].to, end_address(1, 1));
     assert_int_equal(sent[0].number, 31);
     assert_true(on_it->in_flight && elsewhere->in_flight && !queued->in_flight);
     assert_int_equal(on_it->rail, 1);
-    assert_int_equal(peer->asked_closed, 1 << 0);
-    assert_int_equal(end.peers[2].via, 2);
-    assert_int_equal(end.peers[2].asked_closed, 0);
-    assert_int_equal(end.peers[0].via, 0);
-    assert_int_equal(end.peers[0].asked_closed, 0);
-    assert_int_equal(end.peers[END_PES].via, 0);
+    assert_int_equal(peer->close_requested, 1 << 0);
+    assert_int_equal(end.peers[2].current_rail, 2);
+    assert_int_equal(end.peers[2].close_requested, 0);
+    assert_int_equal(end.peers[0].current_rail, 0);
+    assert_int_equal(end.peers[0].close_requested, 0);
+    assert_int_equal(end.peers[END_PES].current_rail, 0);
     net_send_answers(&end.net);
     assert_int_equal(sent_count, 2);
     assert_int_equal(sent[1].to, end_address(1, 1));
@@ -563,43 +567,43 @@ static void messages_of_the_first_peer_move(void **context)
 {
     (void)context;
     end.world.pe = 2;
-    end.peers[0].via = 1;
+    end.peers[0].current_rail = 1;
     close_rail(1);
     assert_int_equal(end.peers[0].failed, WEFT_OK);
-    assert_int_equal(end.peers[0].via, 0);
-    end.peers[0].done = 0;
+    assert_int_equal(end.peers[0].current_rail, 0);
+    end.peers[0].acknowledged = 0;
     close_rail(0);
-    assert_int_equal(end.peers[0].via, 2);
+    assert_int_equal(end.peers[0].current_rail, 2);
     end.peers[0].directs = 1;
     close_rail(2);
-    assert_string_equal(end.peers[0].sentence, "PE 0 is not reached any more (provider tcp on lo): "
-                                               "pulled; no NIC is left that leads there");
+    assert_string_equal(end.peers[0].sentence,
+                        "PE 0 cannot be reached any more (provider tcp on lo): "
+                        "pulled; no other NIC reaches it");
 }
 
 static void a_rail_without_messages_moves_nobody(void **context)
 {
     (void)context;
     end.peers[2].failed = WEFT_ERR_PATH;
-    end.peers[2].via = 2;
+    end.peers[2].current_rail = 2;
     close_rail(2);
-    assert_false(end.net.rails[2].carried);
-    assert_int_equal(peer->via, 0);
-    assert_int_equal(end.peers[2].via, 2);
-    assert_null(end.net.answering);
+    assert_false(end.net.rails[2].carried_messages);
+    assert_int_equal(peer->current_rail, 0);
+    assert_int_equal(end.peers[2].current_rail, 2);
+    assert_null(end.net.to_answer);
 }
 
 static void what_cannot_go_again(void **context)
 {
     (void)context;
-    static const char lost[] =
-        "PE 1 is not reached any more (provider tcp on lo): pulled; what was "
-        "under way cannot be sent again over another interface";
+    static const char lost[] = "PE 1 cannot be reached any more (provider tcp on lo): pulled; "
+                               "operations in flight cannot be retransmitted over another NIC";
     peer->directs = 1;
     close_rail(0);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence, lost);
-    assert_int_equal(peer->via, 0);
-    assert_int_equal(end.peers[2].via, 1);
+    assert_int_equal(peer->current_rail, 0);
+    assert_int_equal(end.peers[2].current_rail, 1);
     end.net.rails[0].endpoint = &end.endpoints[0];
     end.net.rails[0].cause[0] = '\0';
     end.peers[2].directs = 1; /* though the first NIC is left */
@@ -611,13 +615,13 @@ static void what_cannot_go_again(void **context)
 static void unconfirmed_writes_cannot_go_again(void **context)
 {
     (void)context;
-    peer->done = end.peers[2].done = 8;
-    peer->loose = 9;
-    end.peers[2].loose = 8;
+    peer->acknowledged = end.peers[2].acknowledged = 8;
+    peer->unconfirmed_write = 9;
+    end.peers[2].unconfirmed_write = 8;
     close_rail(0);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_int_equal(end.peers[2].failed, WEFT_OK);
-    assert_int_equal(end.peers[2].via, 1);
+    assert_int_equal(end.peers[2].current_rail, 1);
 }
 
 static void no_rail_is_left(void **context)
@@ -629,8 +633,8 @@ static void no_rail_is_left(void **context)
     close_rail(0);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence,
-                        "PE 1 is not reached any more (provider tcp on lo): pulled; "
-                        "no NIC is left that leads there");
+                        "PE 1 cannot be reached any more (provider tcp on lo): pulled; "
+                        "no other NIC reaches it");
     assert_int_equal(end.peers[0].failed, WEFT_OK);
 }
 

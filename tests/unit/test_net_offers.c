@@ -89,19 +89,19 @@ weft_status __wrap_fabric_open(const struct fabric **found)
 /* ----------------------------------------------------------------------- what is called with it */
 
 static struct {
-    struct net_offer offers[OFFERS];
+    struct net_provider_entry offers[OFFERS];
     size_t counts[2];
     int chosen;
     weft_status status[2];
     net_rows rows;
     uint64_t networks;
-    struct net_wish wish;
+    struct net_config wish;
 } c;
 
-weft_status __wrap_net_choose_rows(const struct net_offer *offers, size_t count,
-                                   const struct net_wish *wish, net_rows *rows);
-weft_status __wrap_net_choose_rows(const struct net_offer *offers, size_t count,
-                                   const struct net_wish *wish, net_rows *rows)
+weft_status __wrap_net_choose_rows(const struct net_provider_entry *offers, size_t count,
+                                   const struct net_config *wish, net_rows *rows);
+weft_status __wrap_net_choose_rows(const struct net_provider_entry *offers, size_t count,
+                                   const struct net_config *wish, net_rows *rows)
 {
     assert_true(c.chosen < 2);
     c.counts[c.chosen] = count;
@@ -114,23 +114,23 @@ weft_status __wrap_net_choose_rows(const struct net_offer *offers, size_t count,
     return status ? base_fail(status, "choice %d says no", c.chosen) : WEFT_OK;
 }
 
-uint64_t __wrap_net_choose_networks(const struct net_offer *offers, size_t count);
-uint64_t __wrap_net_choose_networks(const struct net_offer *offers, size_t count)
+uint64_t __wrap_net_choose_networks(const struct net_provider_entry *offers, size_t count);
+uint64_t __wrap_net_choose_networks(const struct net_provider_entry *offers, size_t count)
 {
     assert_non_null(offers);
     assert_int_equal(count, c.counts[0]);
     return c.networks;
 }
 
-static struct net_common told, others[PES];
+static struct net_exchange_record told, others[PES];
 static int gathers, takes, agrees;
 static weft_status gather_status, agreed;
-static struct net_common both;
-static struct net_taken *const something = (struct net_taken *)&both;
+static struct net_exchange_record both;
+static struct net_selection *const something = (struct net_selection *)&both;
 
 static weft_status gather(struct boot *boot, const void *mine, void *all, size_t bytes)
 {
-    struct net_common *into = all;
+    struct net_exchange_record *into = all;
     (void)boot;
     assert_int_equal(bytes, sizeof told);
     memcpy(&told, mine, bytes);
@@ -150,14 +150,16 @@ weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
 
 static size_t has_bytes;
 
-weft_status __wrap_net_take(const struct path_world *world, const struct fabric *with,
-                            const struct net_wish *wish, const struct net_offers *offers,
-                            const struct net_common *common, struct net_taken **result, char *has,
-                            size_t bytes);
-weft_status __wrap_net_take(const struct path_world *world, const struct fabric *with,
-                            const struct net_wish *wish, const struct net_offers *offers,
-                            const struct net_common *common, struct net_taken **result, char *has,
-                            size_t bytes)
+weft_status __wrap_net_select_nics(const struct path_world *world, const struct fabric *with,
+                                   const struct net_config *wish,
+                                   const struct net_provider_list *offers,
+                                   const struct net_exchange_record *common,
+                                   struct net_selection **result, char *has, size_t bytes);
+weft_status __wrap_net_select_nics(const struct path_world *world, const struct fabric *with,
+                                   const struct net_config *wish,
+                                   const struct net_provider_list *offers,
+                                   const struct net_exchange_record *common,
+                                   struct net_selection **result, char *has, size_t bytes)
 {
     (void)world, (void)wish;
     assert_ptr_equal(with, &lib);
@@ -185,8 +187,8 @@ int __wrap_statvfs(const char *path, struct statvfs *room)
     return room_error;
 }
 
-uint64_t __wrap_net_speed_of(const char *root, const char *name);
-uint64_t __wrap_net_speed_of(const char *root, const char *name)
+uint64_t __wrap_net_get_speed(const char *root, const char *name);
+uint64_t __wrap_net_get_speed(const char *root, const char *name)
 {
     assert_string_equal(root, "");
     return strcmp(name, "eth7") == 0 ? 25000 : 0;
@@ -227,7 +229,7 @@ int __wrap_fclose(FILE *file)
 static const struct boot_ops boot_ops = {.name = "three", .allgather = gather};
 static struct boot boot = {.ops = &boot_ops, .npes = PES, .nodes = 1};
 static struct path_world world = {.pe = 1, .npes = PES, .boot = &boot};
-static struct net_taken *taken;
+static struct net_selection *taken;
 static struct path_found found;
 static int blocks_before;
 
@@ -266,7 +268,7 @@ static int prepare(void **context)
     c.rows = 12;
     c.networks = 3;
     for (int i = 0; i < PES; i++)
-        others[i] = (struct net_common){.rows = 14, .networks = 6};
+        others[i] = (struct net_exchange_record){.rows = 14, .networks = 6};
     open_status = gather_status = agreed = WEFT_OK;
     gathers = takes = agrees = 0;
     free_blocks = 1 << 20;
@@ -282,7 +284,7 @@ static int prepare(void **context)
 
 static weft_status find(void)
 {
-    weft_status status = net_find(&world, &taken, found.lacks, found.has);
+    weft_status status = net_find_nics(&world, &taken, found.lacks, found.has);
     assert_int_equal(callocs.memory, blocks_before);
     assert_int_equal(files_open, 0);
     assert_null(getenv("FI_UNIVERSE_SIZE"));
@@ -339,7 +341,7 @@ static void the_wish_is_that_of_the_user(void **context)
         assert_int_equal(takes, rows[i].status == WEFT_OK);
         assert_int_equal(f.getinfos, rows[i].status == WEFT_OK);
     }
-    assert_non_null(strstr(base_last_error(), "WEFT_FABRIC_RAILS is -1, and a PE uses 1 to 8"));
+    assert_non_null(strstr(base_last_error(), "WEFT_FABRIC_RAILS is -1; a PE uses 1 to 8"));
     assert_null(taken);
 }
 
@@ -358,7 +360,7 @@ static void queues_are_made_for_the_peers_of_the_job(void **context)
         world.npes = rows[i].npes;
         if (rows[i].already)
             setenv("FI_UNIVERSE_SIZE", rows[i].already, 1);
-        assert_int_equal(net_find(&world, &taken, found.lacks, found.has), WEFT_ERR_PEER_DEAD);
+        assert_int_equal(net_find_nics(&world, &taken, found.lacks, found.has), WEFT_ERR_PEER_DEAD);
         assert_string_equal(f.universe, rows[i].universe);
         const char *left = getenv("FI_UNIVERSE_SIZE");
         assert_true(rows[i].already ? left && strcmp(left, "77") == 0 : !left);
@@ -479,7 +481,7 @@ static void all_have_the_rows_of_each(void **context)
     prepare(NULL);
     others[0].rows = 3;
     assert_int_equal(find(), WEFT_OK);
-    assert_string_equal(found.lacks, "no provider of libfabric is offered to every PE");
+    assert_string_equal(found.lacks, "no libfabric provider is available on every PE");
     assert_int_equal(takes, 0);
     assert_null(taken);
     assert_string_equal(found.has, "");
@@ -549,7 +551,7 @@ static void what_cannot_be_used_is_named_with_all_in_view(void **context)
         {WEFT_ERR_UNSUPPORTED, WEFT_ERR_CONFIG, WEFT_ERR_CONFIG, "choice 2 says no"},
         {WEFT_ERR_CONFIG, WEFT_ERR_UNSUPPORTED, WEFT_OK, "PE 1: choice 2 says no"},
         {WEFT_ERR_UNSUPPORTED, WEFT_OK, WEFT_OK,
-         "PE 1: libfabric offers no provider that registers memory in a way path net knows"},
+         "PE 1: no libfabric provider supports the memory registration that path net needs"},
         {WEFT_ERR_SYSTEM, WEFT_OK, WEFT_OK, "PE 1: choice 1 says no"},
     };
     (void)context;
@@ -585,7 +587,7 @@ static void a_full_shm_explains_its_absence(void **context)
         const char *text;
     } rows[] = {
         {"shm", 4095, 0,
-         "choice 2 says no; /dev/shm has 16380 KiB free, and shm takes 16384 of it for each PE"},
+         "choice 2 says no; /dev/shm has 16380 KiB free, and provider shm needs 16384 KiB for each PE"},
         {"shm", 4096, 0, "choice 2 says no"},
         {"shm", 0, -1, "choice 2 says no"},
         {"tcp", 0, 0, "choice 2 says no"},

@@ -97,9 +97,9 @@ weft_status __wrap_fabric_open(const struct fabric **found)
     return WEFT_OK;
 }
 
-struct fi_info *__wrap_net_with_gpu(const struct fabric *with, struct fi_info *info, char *why,
+struct fi_info *__wrap_net_add_hmem(const struct fabric *with, struct fi_info *info, char *why,
                                     size_t bytes);
-struct fi_info *__wrap_net_with_gpu(const struct fabric *with, struct fi_info *info, char *why,
+struct fi_info *__wrap_net_add_hmem(const struct fabric *with, struct fi_info *info, char *why,
                                     size_t bytes)
 {
     int i = info == &infos[1];
@@ -165,8 +165,8 @@ void __wrap_net_remove_leftovers(const struct path_world *world)
     note("leftovers ");
 }
 
-bool __wrap_net_draw(void *bytes, size_t count);
-bool __wrap_net_draw(void *bytes, size_t count)
+bool __wrap_net_random_bytes(void *bytes, size_t count);
+bool __wrap_net_random_bytes(void *bytes, size_t count)
 {
     memset(bytes, 0x11, count);
     errno = ENOSYS;
@@ -181,8 +181,8 @@ weft_status __wrap_serve_open(const struct path_world *world, struct serve **ser
     return o.serve;
 }
 
-struct net_message *__wrap_net_take_message(struct path_common *of);
-struct net_message *__wrap_net_take_message(struct path_common *of)
+struct net_message *__wrap_net_alloc_message(struct path_common *of);
+struct net_message *__wrap_net_alloc_message(struct path_common *of)
 {
     assert_ptr_equal(of, net);
     return o.messages_left-- ? (struct net_message *)&o : NULL;
@@ -227,8 +227,8 @@ static weft_status gather(struct boot *boot, const void *mine, void *to, size_t 
 
 static uint8_t derived[SIPHASH_KEY_BYTES];
 
-void __wrap_net_derive_lines(struct path_common *of, const uint8_t key[SIPHASH_KEY_BYTES]);
-void __wrap_net_derive_lines(struct path_common *of, const uint8_t key[SIPHASH_KEY_BYTES])
+void __wrap_net_derive_sessions(struct path_common *of, const uint8_t key[SIPHASH_KEY_BYTES]);
+void __wrap_net_derive_sessions(struct path_common *of, const uint8_t key[SIPHASH_KEY_BYTES])
 {
     assert_ptr_equal(of, net);
     memcpy(derived, key, sizeof derived);
@@ -254,7 +254,7 @@ NOTED(net_stop_thread)
 NOTED(net_drain)
 NOTED(net_stripe_close)
 NOTED(net_stage_free)
-NOTED(net_free_places)
+NOTED(net_free_regions)
 NOTED(net_free_memory)
 
 void __wrap_net_close_endpoint(struct net_rail *rail);
@@ -288,7 +288,7 @@ void __wrap_serve_close(struct serve *serve)
 static const struct boot_ops boot_ops = {.name = "three", .allgather = gather};
 static struct boot boot = {.ops = &boot_ops, .npes = PES};
 static struct path_world world = {.pe = 1, .npes = PES, .boot = &boot};
-static struct net_taken taken;
+static struct net_selection taken;
 static int blocks_before;
 static char tcp[] = "tcp", shm[] = "shm", eth0[] = "eth0", eth1[] = "eth1";
 
@@ -301,7 +301,7 @@ static int prepare(void **context)
     trace[0] = '\0';
     net = NULL;
     world.npes = PES;
-    taken = (struct net_taken){.count = NICS, .home_carries = true};
+    taken = (struct net_selection){.count = NICS, .first_rail_carries = true};
     for (int i = 0; i < NICS; i++) {
         fabric_attrs[i] = (struct fi_fabric_attr){.prov_name = tcp};
         domain_attrs[i] = (struct fi_domain_attr){.name = i ? eth1 : eth0};
@@ -358,11 +358,11 @@ static void what_was_taken_is_opened(void **context)
     assert_string_equal(trace, "lines thread ");
     assert_int_equal(net->rail_count, NICS);
     assert_string_equal(net->provider, "tcp");
-    assert_true(net->home_carries);
+    assert_true(net->first_rail_carries);
     assert_int_equal(net->stripe_bytes, 1 << 20);
-    assert_int_equal(net->wake, -1);
-    assert_ptr_equal(net->waiting_end, &net->waiting);
-    assert_ptr_equal(net->late_end, &net->late);
+    assert_int_equal(net->wake_descriptor, -1);
+    assert_ptr_equal(net->blocked_sends_end, &net->blocked_sends);
+    assert_ptr_equal(net->incomplete_end, &net->incomplete);
     assert_ptr_equal(net->world, &world);
     assert_ptr_equal(net->lib, &lib);
     for (int i = 0; i < NICS; i++) {
@@ -394,7 +394,7 @@ static void what_was_taken_is_opened(void **context)
         assert_string_equal(o.insertions[i].name, name);
         assert_int_equal(net->peers[i / 2].pe, i / 2);
         assert_int_equal(net->peers[i / 2].address[i % 2], 500 + i);
-        assert_int_equal(net->peers[i / 2].there[i % 2], i % 2);
+        assert_int_equal(net->peers[i / 2].peer_rail[i % 2], i % 2);
     }
     /* As many receives as the NIC takes. */
     assert_int_equal(o.posts_by_rail[0], 64);
@@ -413,7 +413,7 @@ static void transfers_are_spread_as_the_user_says(void **context)
         prepare(NULL);
         setenv("WEFT_FABRIC_STRIPE", rows[i].bytes, 1);
         config_reset();
-        taken.home_carries = rows[i].home_carries;
+        taken.first_rail_carries = rows[i].home_carries;
         assert_int_equal(open_net(), WEFT_OK);
         assert_int_equal(net->stripe_bytes, rows[i].stripe);
         finish(NULL);
@@ -558,11 +558,11 @@ static void a_nic_leads_to_one_of_its_network(void **context)
     all[2].count = 1;
     all[2].rail[0].network = 90;
     assert_int_equal(open_net(), WEFT_OK);
-    assert_int_equal(net->peers[0].there[0], 0);
-    assert_int_equal(net->peers[0].there[1], 0);
+    assert_int_equal(net->peers[0].peer_rail[0], 0);
+    assert_int_equal(net->peers[0].peer_rail[1], 0);
     assert_string_equal(o.insertions[0].name, "nic00");
     assert_string_equal(o.insertions[1].name, "nic00");
-    assert_int_equal(net->peers[2].there[0], 0);
+    assert_int_equal(net->peers[2].peer_rail[0], 0);
     assert_int_equal(net->peers[2].address[1], FI_ADDR_NOTAVAIL);
     assert_int_equal(o.inserts, 5);
     finish(NULL);
@@ -572,13 +572,13 @@ static void a_nic_leads_to_one_of_its_network(void **context)
     all[0].rail[0].network = all[0].rail[1].network = 99;
     all[2].count = 1;
     assert_int_equal(open_net(), WEFT_OK);
-    assert_int_equal(net->peers[0].there[1], 1);
-    assert_int_equal(net->peers[2].there[1], 0);
+    assert_int_equal(net->peers[0].peer_rail[1], 1);
+    assert_int_equal(net->peers[2].peer_rail[1], 0);
     finish(NULL);
     prepare(NULL);
     all[0].rail[1].network = 0;
     assert_int_equal(open_net(), WEFT_OK);
-    assert_int_equal(net->peers[0].there[1], 1);
+    assert_int_equal(net->peers[0].peer_rail[1], 1);
 }
 
 static void an_address_that_is_refused_is_an_error(void **context)
@@ -612,10 +612,10 @@ static void all_is_closed_behind_what_uses_it(void **context)
     assert_int_equal(open_net(), WEFT_OK);
     for (int i = 0; i < 2; i++) {
         struct path_state *state = calloc(1, sizeof *state);
-        state->next = net->closed;
-        net->closed = state;
+        state->next = net->closed_states;
+        net->closed_states = state;
     }
-    net->awaited = calloc(2, sizeof *net->awaited);
+    net->pending_answers = calloc(2, sizeof *net->pending_answers);
     for (int pe = 0; pe < PES; pe++)
         for (int s = 0; s < SEG_COUNT; s++) {
             net->peers[pe].keys[s] = calloc(1, 8);
@@ -625,7 +625,7 @@ static void all_is_closed_behind_what_uses_it(void **context)
     net_close(net);
     assert_string_equal(trace,
                         "net_stop_thread net_drain endpoint:0 endpoint:1 net_stripe_close "
-                        "net_stage_free memory:0 memory:1 net_free_places net_free_memory rail:0 "
+                        "net_stage_free memory:0 memory:1 net_free_regions net_free_memory rail:0 "
                         "rail:1 serve ");
     assert_int_equal(callocs.memory, blocks_before);
     net = NULL;

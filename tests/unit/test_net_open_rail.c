@@ -157,7 +157,7 @@ static int prepare(void **state)
     steps = fails = 0;
     no_sleep = false;
     version = FI_VERSION(1, 20);
-    rail = (struct net_rail){.info = &info, .descriptor = 3};
+    rail = (struct net_rail){.info = &info, .wait_descriptor = 3};
     snprintf(provider, sizeof provider, "tcp");
     tx_attr.msg_order = FI_ORDER_SAW;
     domain_attr.mr_mode = 0;
@@ -169,7 +169,7 @@ static void all_objects_are_opened_and_closed(void **state)
 {
     assert_int_equal(net_open_rail(&net, &rail), WEFT_OK);
     assert_string_equal(text, "fabric domain av cq-sleeps wait ep bind-av bind-cq enable ");
-    assert_int_equal(rail.descriptor, DESCRIPTOR);
+    assert_int_equal(rail.wait_descriptor, DESCRIPTOR);
     text[0] = '\0';
     net_close_rail(&net, &rail);
     assert_string_equal(text, "-ep -cq -av -domain -fabric -info ");
@@ -184,12 +184,12 @@ static void completions_need_no_descriptor(void **state)
     no_sleep = true; /* none is opened with a descriptor */
     assert_int_equal(net_open_rail(&net, &rail), WEFT_OK);
     assert_string_equal(text, "fabric domain av cq-sleeps cq ep bind-av bind-cq enable ");
-    assert_int_equal(rail.descriptor, -1);
+    assert_int_equal(rail.wait_descriptor, -1);
     prepare(state);
     fails = 5; /* or it tells none */
     assert_int_equal(net_open_rail(&net, &rail), WEFT_OK);
     assert_string_equal(text, "fabric domain av cq-sleeps wait -cq cq ep bind-av bind-cq enable ");
-    assert_int_equal(rail.descriptor, -1);
+    assert_int_equal(rail.wait_descriptor, -1);
     assert_ptr_equal(rail.cq, &completions);
 }
 
@@ -255,10 +255,10 @@ static void what_providers_are_known_for(void **state)
         tx_attr.msg_order = rows[i].order;
         version = FI_VERSION(1, rows[i].minor);
         assert_int_equal(net_open_rail(&net, &rail), WEFT_OK);
-        assert_int_equal(rail.traits.confirmed, rows[i].confirmed);
-        assert_int_equal(rail.traits.cpu_moves, rows[i].cpu);
-        assert_int_equal(rail.traits.dies_of_reads, rows[i].dies);
-        assert_int_equal(rail.traits.most, 12345);
+        assert_int_equal(rail.traits.delivery_complete, rows[i].confirmed);
+        assert_int_equal(rail.traits.cpu_executes_rma, rows[i].cpu);
+        assert_int_equal(rail.traits.crashes_on_reads, rows[i].dies);
+        assert_int_equal(rail.traits.max_bytes, 12345);
     }
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         prepare(state);
@@ -269,8 +269,8 @@ static void what_providers_are_known_for(void **state)
         assert_int_equal(rail.traits.virtual_addresses, modes[i].virtual);
         assert_int_equal(rail.traits.registers_local, modes[i].local);
         assert_int_equal(rail.traits.binds_memory, modes[i].binds);
-        assert_int_equal(rail.traits.tells_source, modes[i].tells);
-        assert_int_equal(rail.traits.knows_sources, modes[i].knows);
+        assert_int_equal(rail.traits.reports_source, modes[i].tells);
+        assert_int_equal(rail.traits.rejects_unknown, modes[i].knows);
     }
 }
 

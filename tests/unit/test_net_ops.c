@@ -40,7 +40,7 @@ static void small_puts_are_requests(void **context)
     assert_int_equal(records[0]->segment, SEG_DATA);
     assert_int_equal(records[0]->bytes, 70);
     assert_int_equal(records[0]->offset, 640);
-    assert_memory_equal(net_behind(records[0]), local, 70);
+    assert_memory_equal(net_payload(records[0]), local, 70);
     set(SEG_GPU, 640, 3072, true);
     expect(put, "failure order_request request:3072 ");
     set(SEG_HEAP, 640, 0, false);
@@ -55,9 +55,9 @@ static void large_puts_are_writes_or_staged(void **context)
     set(SEG_HEAP, 640, 3073, true);
     expect(put, "failure order_write write:640:0:3073 ");
     set(SEG_GPU, 640, 3073, false);
-    net_peer->gpu_trust = NET_TRUSTED;
+    net_peer->gpu_access = NET_GPU_DIRECT;
     expect(put, "failure order_write stage_put:3:640:3073 await_filling ");
-    net_peer->gpu_trust = NET_REFUSED;
+    net_peer->gpu_access = NET_GPU_STAGED;
     expect(put, "failure order_request stage_put:3:640:3073 await_filling ");
     nbi = true;
     expect(put, "failure order_request stage_put:3:640:3073 ");
@@ -91,8 +91,8 @@ static void gets_go_as_their_size_and_memory_tell(void **context)
     };
     (void)context;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        end.net.rails[0].traits.cpu_moves = rows[i].cpu_moves;
-        net_peer->gpu_trust = rows[i].trusted ? NET_TRUSTED : NET_REFUSED;
+        end.net.rails[0].traits.cpu_executes_rma = rows[i].cpu_moves;
+        net_peer->gpu_access = rows[i].trusted ? NET_GPU_DIRECT : NET_GPU_STAGED;
         set(rows[i].segment, rows[i].offset, rows[i].bytes, rows[i].nbi);
         expect(get, rows[i].calls);
     }
@@ -101,7 +101,7 @@ static void gets_go_as_their_size_and_memory_tell(void **context)
 static weft_status put_by_requests(void)
 {
     weft_status status;
-    net_enter(&end.net);
+    net_lock(&end.net);
     status = net_put_by_requests(&end.state, at(SEG_GPU, 100), local, 2 * 3072 + 5);
     pthread_mutex_unlock(&end.net.lock);
     return status;
@@ -110,7 +110,7 @@ static weft_status put_by_requests(void)
 static weft_status get_by_requests(void)
 {
     static unsigned char large[(2 << 18) + 9];
-    net_enter(&end.net);
+    net_lock(&end.net);
     memset(large, 0, sizeof large);
     weft_status status = net_get_by_requests(&end.state, at(SEG_GPU, 100), large, sizeof large);
     pthread_mutex_unlock(&end.net.lock);
@@ -127,8 +127,8 @@ static void any_size_goes_by_requests(void **context)
     again(put_by_requests);
     assert_int_equal(records[2]->offset, 100 + 2 * 3072);
     assert_int_equal(records[1]->offset, 100 + 3072);
-    assert_memory_equal(net_behind(records[2]), local + 2 * 3072, 5);
-    assert_memory_equal(net_behind(records[1]), local + 3072, 3072);
+    assert_memory_equal(net_payload(records[2]), local + 2 * 3072, 5);
+    assert_memory_equal(net_payload(records[1]), local + 3072, 3072);
     expect(get_by_requests, "ask:3:0:100:262144 ask:3:0:262244:262144 ask:3:0:524388:9 ");
 }
 
@@ -141,8 +141,8 @@ static void a_few_bytes_of_a_gpu_go_through_the_host(void **context)
     set(SEG_HEAP, 640, 3072, true);
     expect(put, "from_gpu:3072 failure order_request request:3072 flush_unanswered ");
     path_net.put(at(segment, offset), local, bytes, nbi);
-    assert_memory_equal(net_behind(records[0]), local, 3072);
-    end.net.rails[0].traits.cpu_moves = true;
+    assert_memory_equal(net_payload(records[0]), local, 3072);
+    end.net.rails[0].traits.cpu_executes_rma = true;
     set(SEG_HEAP, 641, 1000, true);
     expect(get, "failure ask:0:0:641:1000 to_gpu:1000 ");
     assert_int_equal(local[999], 0x55);
@@ -157,7 +157,7 @@ static void more_of_a_gpu_is_staged(void **context)
     (void)context;
     local_is_device = true;
     set(SEG_HEAP, 640, 3073, false);
-    net_peer->gpu_trust = NET_REFUSED;
+    net_peer->gpu_access = NET_GPU_STAGED;
     expect(put, "failure order_write stage_put:0:640:3073:device await_filling ");
     expect(get, "failure stage_get:0:640:3073:device await_reads ");
     nbi = true;
@@ -190,7 +190,7 @@ static void stores_and_loads_are_one_access(void **context)
     assert_int_equal(records[0]->kind, NET_STORE);
     assert_int_equal(records[0]->bytes, 4);
     assert_int_equal(records[0]->offset, 24);
-    assert_memory_equal(net_behind(records[0]), &(uint32_t){0x12345678}, 4);
+    assert_memory_equal(net_payload(records[0]), &(uint32_t){0x12345678}, 4);
     expect(load, "ask:0:1:26:2 ");
 }
 
@@ -223,7 +223,7 @@ static void atomics_wait_for_what_they_fetch(void **context)
         assert_int_equal(local[3], rows[i].fetches ? 0x66 : 0);
         assert_int_equal(local[4], 0);
         again(add);
-        const struct net_atomic *atomic = net_behind(records[0]);
+        const struct net_atomic *atomic = net_payload(records[0]);
         assert_int_equal(records[0]->kind, NET_ATOMIC);
         assert_int_equal(records[0]->segment, SEG_DATA);
         assert_int_equal(records[0]->amo, WEFT_AMO_ADD);
@@ -256,7 +256,7 @@ static void a_signal_follows_its_data(void **context)
     expect(put_signal, "failure order_request request:100 fence_channel order_request request:24 "
                        "flush_unanswered await_sources ");
     again(put_signal);
-    const struct net_atomic *atomic = net_behind(records[1]);
+    const struct net_atomic *atomic = net_payload(records[1]);
     assert_int_equal(records[1]->kind, NET_ATOMIC);
     assert_int_equal(records[1]->segment, SEG_SYSTEM);
     assert_int_equal(records[1]->amo, WEFT_AMO_ADD);
@@ -300,7 +300,7 @@ static void strided_elements_go_one_by_one(void **context)
                  "order_request request:6 flush:1 await_sources ");
     again(iput);
     assert_int_equal(records[2]->offset, 640 + 48);
-    assert_memory_equal(net_behind(records[2]), local + 20, 6);
+    assert_memory_equal(net_payload(records[2]), local + 20, 6);
     assert_int_equal(records[1]->offset, 640 + 24);
     expect(iget, "failure read:640:0:6 read:664:10:6 read:688:20:6 await_reads ");
     segment = SEG_GPU;
@@ -354,7 +354,7 @@ static void one_context_looks_for_all(void **context)
     assert_true(path_net.progress(&end.state));
     assert_string_equal(trace, "flush:2 flush:1 poll ");
     assert_ptr_equal(end.net.poller, &end.state);
-    assert_int_equal(end.net.polls, 1);
+    assert_int_equal(end.net.caller_polls, 1);
     trace[0] = '\0';
     assert_false(path_net.progress(&other));
     assert_string_equal(trace, "");
@@ -369,7 +369,7 @@ static void one_context_looks_for_all(void **context)
     assert_false(path_net.progress(&end.state));
     assert_string_equal(trace, "");
     pthread_mutex_unlock(&end.net.lock);
-    assert_int_equal(end.net.polls, 4);
+    assert_int_equal(end.net.caller_polls, 4);
     assert_false(is_locked());
 }
 
@@ -377,18 +377,18 @@ static void one_context_looks_for_all(void **context)
 
 static int taken, opened, closed;
 
-DOUBLE(weft_status, net_find,
-       (const struct path_world *world, struct net_taken **found, char *lacks, char *has))
+DOUBLE(weft_status, net_find_nics,
+       (const struct path_world *world, struct net_selection **found, char *lacks, char *has))
 {
     assert_ptr_equal(world, &end.world);
     strcpy(lacks, "lacks");
     strcpy(has, "has");
-    *found = (struct net_taken *)&taken;
+    *found = (struct net_selection *)&taken;
     return WEFT_ERR_CONFIG;
 }
 
 DOUBLE(weft_status, net_open,
-       (const struct path_world *world, struct net_taken *found, struct path_common **net))
+       (const struct path_world *world, struct net_selection *found, struct path_common **net))
 {
     assert_ptr_equal(world, &end.world);
     assert_ptr_equal(found, &taken);
@@ -410,7 +410,7 @@ static void what_is_found_is_opened(void **context)
     (void)context;
     assert_int_equal(path_net.look(&end.world, &found), WEFT_ERR_CONFIG);
     assert_ptr_equal(found.keeps, &taken);
-    assert_ptr_equal(found.drop, net_drop_taken);
+    assert_ptr_equal(found.drop, net_free_selection);
     assert_string_equal(found.lacks, "lacks");
     assert_string_equal(found.has, "has");
     end.world.found[PATH_NET] = &found;

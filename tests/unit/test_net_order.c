@@ -91,9 +91,9 @@ static weft_status time_is_over(struct net_peer *of)
 static void channels_are_touched_once(void **context)
 {
     (void)context;
-    assert_ptr_equal(net_touch(&end.state, 2), &end.channels[2]);
-    net_touch(&end.state, 1);
-    net_touch(&end.state, 2);
+    assert_ptr_equal(net_touch_channel(&end.state, 2), &end.channels[2]);
+    net_touch_channel(&end.state, 1);
+    net_touch_channel(&end.state, 2);
     assert_int_equal(end.state.touched_count, 2);
     assert_int_equal(end.touched[0], 2);
     assert_int_equal(end.touched[1], 1);
@@ -110,24 +110,24 @@ static void a_fence_notes_what_was_given(void **context)
                 {true, 0, 0, 0, false, false},  {true, 1, 0, 0, true, false},
                 {false, 1, 1, 0, true, false},  {false, 0, 0, 1, false, true}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        end.net.rails[0].traits.confirmed = rows[i].confirmed;
-        *channel = (struct net_channel){.last = 40 + i,
+        end.net.rails[0].traits.delivery_complete = rows[i].confirmed;
+        *channel = (struct net_channel){.last_message = 40 + i,
                                         .writes = rows[i].writes,
-                                        .stripes = rows[i].stripes,
-                                        .staging = rows[i].staging,
+                                        .striped_writes = rows[i].stripes,
+                                        .unnotified = rows[i].staging,
                                         .fence_writes = true,
-                                        .fence_staging = true};
+                                        .fence_unnotified = true};
         net_fence_channel(&end.net, channel);
-        assert_int_equal(channel->fence, 40 + i);
+        assert_int_equal(channel->fence_message, 40 + i);
         assert_int_equal(channel->fence_writes, rows[i].fence_writes);
-        assert_int_equal(channel->fence_staging, rows[i].fence_staging);
+        assert_int_equal(channel->fence_unnotified, rows[i].fence_staging);
     }
 }
 
 static void a_request_waits_behind_a_fence(void **context)
 {
     (void)context;
-    channel->writes = channel->staging = 2;
+    channel->writes = channel->unnotified = 2;
     assert_int_equal(net_order_request(&end.state, peer), WEFT_OK);
     assert_int_equal(wait_count, 0);
     channel->fence_writes = true;
@@ -140,44 +140,44 @@ static void a_request_waits_behind_a_fence(void **context)
     assert_int_equal(waits[0].pe, 1);
     assert_int_equal(waits_ended, 1);
     /* What was staged is a message or a write by then: with it the fence begins anew. */
-    channel->fence_staging = true;
-    channel->last = 9;
-    counts = &channel->staging;
+    channel->fence_unnotified = true;
+    channel->last_message = 9;
+    counts = &channel->unnotified;
     assert_int_equal(net_order_request(&end.state, peer), WEFT_OK);
-    assert_int_equal(channel->staging, 0);
-    assert_int_equal(channel->fence, 9);
-    assert_false(channel->fence_staging);
+    assert_int_equal(channel->unnotified, 0);
+    assert_int_equal(channel->fence_message, 9);
+    assert_false(channel->fence_unnotified);
     assert_int_equal(wait_count, 4);
-    channel->fence_staging = true;
-    channel->staging = 1;
-    channel->stripes = channel->writes = 1;
+    channel->fence_unnotified = true;
+    channel->unnotified = 1;
+    channel->striped_writes = channel->writes = 1;
     meanwhile = time_is_over;
     assert_int_equal(net_order_request(&end.state, peer), WEFT_ERR_TIMEOUT);
     assert_int_equal(wait_count, 5);
-    assert_true(channel->fence_staging);
+    assert_true(channel->fence_unnotified);
 }
 
 static weft_status all_is_done(struct net_peer *of)
 {
-    of->done = of->sent;
+    of->acknowledged = of->last_sent;
     return WEFT_OK;
 }
 
 static void a_write_waits_until_messages_are_done(void **context)
 {
     (void)context;
-    channel->fence = END_REQUESTS;
+    channel->fence_message = END_REQUESTS;
     assert_int_equal(net_order_write(&end.state, peer), WEFT_OK);
     assert_int_equal(wait_count, 0);
     struct net_record *record;
-    net_request(&end.state, peer, 8, &record);
+    net_add_request(&end.state, peer, 8, &record);
     record->kind = NET_PUT;
     net_fence_channel(&end.net, channel);
     meanwhile = all_is_done;
     assert_int_equal(net_order_write(&end.state, peer), WEFT_OK);
     assert_int_equal(wait_count, 1);
     assert_int_equal(waits[0].expected, END_REQUESTS + 1);
-    channel->fence = peer->sent + 1;
+    channel->fence_message = peer->last_sent + 1;
     channel->fence_writes = true;
     channel->writes = 1;
     meanwhile = time_is_over;
@@ -189,19 +189,19 @@ static void a_write_waits_until_messages_are_done(void **context)
 static void sources_are_free(void **context)
 {
     (void)context;
-    channel->filling = 2;
+    channel->sources_in_use = 2;
     channel->writes = 3;
-    counts = &channel->filling;
-    assert_int_equal(net_await_filling(&end.state, peer), WEFT_OK);
+    counts = &channel->sources_in_use;
+    assert_int_equal(net_await_staged_sources(&end.state, peer), WEFT_OK);
     assert_int_equal(wait_count, 2);
     counts = &channel->writes;
     assert_int_equal(net_await_sources(&end.state, peer), WEFT_OK);
     assert_int_equal(wait_count, 5);
-    channel->filling = 1;
+    channel->sources_in_use = 1;
     meanwhile = time_is_over;
     assert_int_equal(net_await_sources(&end.state, peer), WEFT_ERR_TIMEOUT);
     assert_int_equal(wait_count, 6);
-    channel->filling = 0;
+    channel->sources_in_use = 0;
     channel->writes = 1;
     assert_int_equal(net_await_writes(&end.state, peer), WEFT_ERR_TIMEOUT);
     channel->reads = 1;
@@ -213,21 +213,21 @@ static void sources_are_free(void **context)
 static void a_fence_of_all_peers(void **context)
 {
     (void)context;
-    net_touch(&end.state, 2)->last = 7;
-    net_touch(&end.state, 1)->last = 6;
-    assert_int_equal(net_order(&end.state), WEFT_OK);
-    assert_int_equal(end.channels[2].fence, 7);
-    assert_int_equal(end.channels[1].fence, 6);
-    end.channels[1].last = 8;
+    net_touch_channel(&end.state, 2)->last_message = 7;
+    net_touch_channel(&end.state, 1)->last_message = 6;
+    assert_int_equal(net_order_context(&end.state), WEFT_OK);
+    assert_int_equal(end.channels[2].fence_message, 7);
+    assert_int_equal(end.channels[1].fence_message, 6);
+    end.channels[1].last_message = 8;
     end.peers[2].failed = WEFT_ERR_PATH;
-    end.peers[2].accounted = true;
+    end.peers[2].launcher_queried = true;
     strcpy(end.peers[2].sentence, "PE 2 is gone");
-    assert_int_equal(net_order(&end.state), WEFT_ERR_PATH);
+    assert_int_equal(net_order_context(&end.state), WEFT_ERR_PATH);
     assert_string_equal(base_last_error(), "PE 2 is gone");
-    assert_int_equal(end.channels[1].fence, 8);
+    assert_int_equal(end.channels[1].fence_message, 8);
     end.state.failed = WEFT_ERR_RANGE;
     strcpy(end.state.sentence, "too far");
-    assert_int_equal(net_order(&end.state), WEFT_ERR_RANGE);
+    assert_int_equal(net_order_context(&end.state), WEFT_ERR_RANGE);
     assert_string_equal(base_last_error(), "too far");
     assert_int_equal(end.state.failed, WEFT_OK);
     end.peers[2].failed = WEFT_OK;
@@ -238,7 +238,7 @@ static void a_fence_of_all_peers(void **context)
 static void give(int pe)
 {
     struct net_record *record;
-    assert_int_equal(net_request(&end.state, &end.peers[pe], 8, &record), WEFT_OK);
+    assert_int_equal(net_add_request(&end.state, &end.peers[pe], 8, &record), WEFT_OK);
     record->kind = NET_PUT;
 }
 
@@ -247,36 +247,36 @@ static void a_quiet_asks_each_peer_and_waits(void **context)
     (void)context;
     give(1);
     give(2);
-    peer->guessed = true;
+    peer->guessed_quiet = true;
     meanwhile = all_is_done;
-    assert_int_equal(net_complete(&end.state), WEFT_OK);
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_at_first, 2);
     assert_int_equal(sent_count, 2);
-    assert_int_equal(sent[0].flags, NET_TELL);
-    assert_int_equal(sent[1].flags, NET_TELL);
+    assert_int_equal(sent[0].flags, NET_ACK_REQUEST);
+    assert_int_equal(sent[1].flags, NET_ACK_REQUEST);
     assert_int_equal(wait_count, 2);
-    assert_false(peer->guessed || peer->quiet_follows);
+    assert_false(peer->guessed_quiet || peer->quiet_follows);
     assert_int_equal(end.state.touched_count, 0);
     assert_false(channel->touched);
-    assert_int_equal(net_complete(&end.state), WEFT_OK);
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_count, 2);
     /* What was flushed without asking: that the next quiet follows is remembered. */
     give(1);
-    net_flush(&end.net, peer, false);
-    assert_int_equal(net_complete(&end.state), WEFT_OK);
+    net_flush_requests(&end.net, peer, false);
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_true(peer->quiet_follows);
     assert_int_equal(sent_count, 4);
     assert_int_equal(sent[3].bytes, sizeof sent[3]);
     for (int i = 0; i < 2; i++) {
         give(1);
-        net_flush(&end.net, peer, false);
+        net_flush_requests(&end.net, peer, false);
     }
-    assert_int_equal(net_complete(&end.state), WEFT_OK);
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_false(peer->quiet_follows); /* of several it would not have known which */
     give(1);
-    net_flush(&end.net, peer, true);
+    net_flush_requests(&end.net, peer, true);
     sent_count = 0;
-    assert_int_equal(net_complete(&end.state), WEFT_OK); /* it asks already */
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK); /* it asks already */
     assert_int_equal(sent_count, 0);
 }
 
@@ -286,26 +286,26 @@ static void writes_are_confirmed_by_a_message(void **context)
 {
     (void)context;
     channel->unconfirmed = true;
-    net_touch(&end.state, 1);
+    net_touch_channel(&end.state, 1);
     meanwhile = all_is_done;
-    assert_int_equal(net_complete(&end.state), WEFT_OK);
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_count, 1);
-    assert_int_equal(sent[0].flags, NET_TELL);
-    assert_int_equal(peer->sent, END_REQUESTS + 1);
-    assert_int_equal(channel->last, END_REQUESTS + 1);
+    assert_int_equal(sent[0].flags, NET_ACK_REQUEST);
+    assert_int_equal(peer->last_sent, END_REQUESTS + 1);
+    assert_int_equal(channel->last_message, END_REQUESTS + 1);
     assert_false(channel->unconfirmed);
     assert_int_equal(wait_count, 1);
     assert_int_equal(waits[0].expected, END_REQUESTS + 1);
-    net_touch(&end.state, 1);
+    net_touch_channel(&end.state, 1);
     channel->unconfirmed = true;
-    peer->asked = peer->sent - 1;
-    assert_int_equal(net_complete(&end.state), WEFT_OK);
+    peer->ack_requested = peer->last_sent - 1;
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_count, 2);
-    assert_int_equal(peer->asked, END_REQUESTS + 2);
-    net_touch(&end.state, 1);
+    assert_int_equal(peer->ack_requested, END_REQUESTS + 2);
+    net_touch_channel(&end.state, 1);
     channel->unconfirmed = true;
     give(1); /* goes along */
-    assert_int_equal(net_complete(&end.state), WEFT_OK);
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_count, 3);
     assert_true(sent[2].bytes > sizeof sent[2]);
 }
@@ -317,7 +317,7 @@ static int order_count;
 static weft_status next_count(struct net_peer *of)
 {
     struct net_channel *c = &end.channels[of->pe];
-    uint32_t *all[] = {&c->staging, &c->writes, &c->reads, &end.state.under_way};
+    uint32_t *all[] = {&c->unnotified, &c->writes, &c->reads, &end.state.in_flight};
     for (uint64_t i = 0; i < 4; i++)
         if (*all[i]) {
             order[order_count++] = i;
@@ -331,15 +331,15 @@ static void a_quiet_waits_for_all_that_is_under_way(void **context)
 {
     (void)context;
     order_count = 0;
-    channel->staging = channel->writes = channel->reads = end.state.under_way = 1;
-    net_touch(&end.state, 1);
+    channel->unnotified = channel->writes = channel->reads = end.state.in_flight = 1;
+    net_touch_channel(&end.state, 1);
     meanwhile = next_count;
-    assert_int_equal(net_complete(&end.state), WEFT_OK);
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(order_count, 4);
     for (uint64_t i = 0; i < 4; i++)
         assert_int_equal(order[i], i);
     assert_int_equal(waits[3].operation, BOX_OP_QUIET);
-    assert_int_equal(end.state.under_way, 0);
+    assert_int_equal(end.state.in_flight, 0);
     assert_int_equal(end.state.touched_count, 0);
 }
 
@@ -348,27 +348,27 @@ static void a_quiet_settles_before_it_asks(void **context)
 {
     (void)context;
     channel->writes = 1;
-    channel->settle = true;
+    channel->confirm_after_writes = true;
     channel->unconfirmed = true;
-    net_touch(&end.state, 1);
+    net_touch_channel(&end.state, 1);
     meanwhile = time_is_over;
-    assert_int_equal(net_complete(&end.state), WEFT_ERR_TIMEOUT);
+    assert_int_equal(net_complete_context(&end.state), WEFT_ERR_TIMEOUT);
     assert_int_equal(wait_count, 1);
     assert_int_equal(waits[0].operation, BOX_OP_PUT);
-    assert_false(channel->settle);
+    assert_false(channel->confirm_after_writes);
     assert_int_equal(sent_at_first, 0);
     assert_int_equal(sent_count, 1);
     wait_count = 0; /* what need not be settled is waited for behind it */
-    net_touch(&end.state, 1);
+    net_touch_channel(&end.state, 1);
     channel->unconfirmed = true;
-    assert_int_equal(net_complete(&end.state), WEFT_ERR_TIMEOUT);
+    assert_int_equal(net_complete_context(&end.state), WEFT_ERR_TIMEOUT);
     assert_int_equal(sent_at_first, 2);
     wait_count = 0; /* nor after a failure */
-    channel->settle = true;
-    channel->staging = 1;
-    assert_int_equal(net_complete(&end.state), WEFT_ERR_TIMEOUT);
+    channel->confirm_after_writes = true;
+    channel->unnotified = 1;
+    assert_int_equal(net_complete_context(&end.state), WEFT_ERR_TIMEOUT);
     assert_int_equal(wait_count, 1);
-    channel->writes = channel->staging = 0;
+    channel->writes = channel->unnotified = 0;
 }
 
 /* What another context has asked for meanwhile, or was told, is not asked for again. */
@@ -381,14 +381,14 @@ static void what_is_asked_for_is_not_asked_again(void **context)
     } rows[] = {{1, 0, 1, 0}, {2, 2, 1, 0}, {2, 1, 1, 1}, {0, 0, 0, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         sent_count = 0;
-        uint64_t base = peer->sent;
-        peer->sent += 2;
-        peer->done = base + rows[i].done;
-        peer->asked = base + rows[i].asked;
-        net_touch(&end.state, 1)->last = base + rows[i].last;
+        uint64_t base = peer->last_sent;
+        peer->last_sent += 2;
+        peer->acknowledged = base + rows[i].done;
+        peer->ack_requested = base + rows[i].asked;
+        net_touch_channel(&end.state, 1)->last_message = base + rows[i].last;
         meanwhile = all_is_done;
         wait_count = 0;
-        assert_int_equal(net_complete(&end.state), WEFT_OK);
+        assert_int_equal(net_complete_context(&end.state), WEFT_OK);
         assert_int_equal(sent_count, rows[i].sends);
         assert_int_equal(wait_count, rows[i].last > rows[i].done);
     }
@@ -401,37 +401,41 @@ static void the_list_ends_where_it_ends(void **context)
     end.touched[0] = 1;
     end.touched[1] = 2;
     end.state.touched_count = 1;
-    end.channels[2] = (struct net_channel){
-        .touched = true, .staging = 1, .writes = 1, .unconfirmed = true, .last = 9, .fence = 3};
-    assert_int_equal(net_order(&end.state), WEFT_OK);
-    assert_int_equal(end.channels[2].fence, 3);
-    assert_int_equal(net_complete(&end.state), WEFT_OK);
+    end.channels[2] = (struct net_channel){.touched = true,
+                                           .unnotified = 1,
+                                           .writes = 1,
+                                           .unconfirmed = true,
+                                           .last_message = 9,
+                                           .fence_message = 3};
+    assert_int_equal(net_order_context(&end.state), WEFT_OK);
+    assert_int_equal(end.channels[2].fence_message, 3);
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(wait_count + sent_count, 0);
     assert_int_equal(end.state.touched_count, 0);
-    uint32_t *both[2][2] = {{&channel->staging, &end.channels[2].staging},
+    uint32_t *both[2][2] = {{&channel->unnotified, &end.channels[2].unnotified},
                             {&channel->writes, &end.channels[2].writes}};
     for (int i = 0; i < 2; i++) {
         for (int pe = 1; pe < END_PES; pe++) {
             end.channels[pe] = (struct net_channel){0};
-            net_touch(&end.state, pe);
+            net_touch_channel(&end.state, pe);
         }
         *both[i][0] = *both[i][1] = 1;
         meanwhile = time_is_over;
         wait_count = 0;
-        assert_int_equal(net_complete(&end.state), WEFT_ERR_TIMEOUT);
+        assert_int_equal(net_complete_context(&end.state), WEFT_ERR_TIMEOUT);
         assert_int_equal(wait_count, 1);
         *both[i][0] = *both[i][1] = 0;
         end.state.touched_count = 0;
     }
     for (int pe = 1; pe < END_PES; pe++) {
         end.channels[pe] = (struct net_channel){0};
-        net_touch(&end.state, pe);
+        net_touch_channel(&end.state, pe);
     }
-    end.state.under_way = 1;
+    end.state.in_flight = 1;
     wait_count = 0;
-    assert_int_equal(net_complete(&end.state), WEFT_ERR_TIMEOUT);
+    assert_int_equal(net_complete_context(&end.state), WEFT_ERR_TIMEOUT);
     assert_int_equal(wait_count, 1);
-    end.state.under_way = 0;
+    end.state.in_flight = 0;
 }
 
 /* Channels with something left stay in the list, each for its own reason. */
@@ -442,17 +446,18 @@ static void what_is_left_stays_in_the_list(void **context)
         struct net_channel left = {.touched = true,
                                    .writes = i == 0,
                                    .reads = i == 1,
-                                   .staging = i == 2,
-                                   .filling = i == 3,
-                                   .last = i == 4 ? end.peers[2].sent + 1 : 0};
+                                   .unnotified = i == 2,
+                                   .sources_in_use = i == 3,
+                                   .last_message = i == 4 ? end.peers[2].last_sent + 1 : 0};
         end.channels[2] = left;
         channel->touched = true;
         end.state.touched[0] = 1;
         end.state.touched[1] = 2;
         end.state.touched_count = 2;
-        end.peers[2].asked = end.peers[2].sent + 1;
+        end.peers[2].ack_requested = end.peers[2].last_sent + 1;
         meanwhile = time_is_over;
-        assert_int_equal(net_complete(&end.state), i == 3 || i == 5 ? WEFT_OK : WEFT_ERR_TIMEOUT);
+        assert_int_equal(net_complete_context(&end.state),
+                         i == 3 || i == 5 ? WEFT_OK : WEFT_ERR_TIMEOUT);
         assert_int_equal(end.state.touched_count, i < 5);
         assert_int_equal(end.channels[2].touched, i < 5);
         assert_false(channel->touched);
@@ -468,13 +473,13 @@ static void a_quiet_tells_of_failures(void **context)
     (void)context;
     end.state.failed = WEFT_ERR_RANGE;
     strcpy(end.state.sentence, "too far");
-    net_touch(&end.state, 1);
-    assert_int_equal(net_complete(&end.state), WEFT_ERR_RANGE);
-    assert_int_equal(net_complete(&end.state), WEFT_OK);
-    net_touch(&end.state, 1);
+    net_touch_channel(&end.state, 1);
+    assert_int_equal(net_complete_context(&end.state), WEFT_ERR_RANGE);
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
+    net_touch_channel(&end.state, 1);
     peer->failed = WEFT_ERR_PATH;
-    peer->accounted = true;
-    assert_int_equal(net_complete(&end.state), WEFT_ERR_PATH);
+    peer->launcher_queried = true;
+    assert_int_equal(net_complete_context(&end.state), WEFT_ERR_PATH);
     peer->failed = WEFT_OK;
 }
 
@@ -489,25 +494,25 @@ static void a_closed_context_stays_while_something_points_to_it(void **context)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(net_open_state(&end.world, &states[i]), WEFT_OK);
         assert_ptr_equal(states[i]->net, &end.net);
-        states[i]->under_way = (uint32_t)(i < 2);
+        states[i]->in_flight = (uint32_t)(i < 2);
     }
     end.net.poller = states[0];
     net_close_state(states[2]);
-    assert_null(end.net.closed);
+    assert_null(end.net.closed_states);
     assert_ptr_equal(end.net.poller, states[0]);
     net_close_state(states[0]);
     assert_null(end.net.poller);
     net_close_state(states[1]);
-    assert_ptr_equal(end.net.closed, states[1]);
+    assert_ptr_equal(end.net.closed_states, states[1]);
     assert_ptr_equal(states[1]->next, states[0]);
     net_drop_state(states[0]);
     assert_ptr_equal(states[1]->next, states[0]);
-    states[0]->under_way = 0;
+    states[0]->in_flight = 0;
     net_drop_state(states[0]);
     assert_null(states[1]->next);
-    states[1]->under_way = 0;
+    states[1]->in_flight = 0;
     net_drop_state(states[1]);
-    assert_null(end.net.closed);
+    assert_null(end.net.closed_states);
     net_drop_state(&end.state); /* open, with nothing under way */
     assert_int_equal(pthread_mutex_trylock(&end.net.lock), 0);
     pthread_mutex_unlock(&end.net.lock);
@@ -525,8 +530,8 @@ static struct {
 static void come(int from, uint64_t token, uint32_t position, uint32_t bytes, weft_status status)
 {
     data.record = (struct net_record){.kind = NET_DATA, .bytes = bytes};
-    data.result = (struct net_result){.token = token, .position = position, .status = status};
-    net_data_came(&end.net, &end.peers[from], &data.record);
+    data.result = (struct net_result){.token = token, .offset = position, .status = status};
+    net_data_received(&end.net, &end.peers[from], &data.record);
 }
 
 /* Two tokens of one place in turn differ; the table grows when all places are taken, and is used in
@@ -535,36 +540,36 @@ static void tokens_are_used_once(void **context)
 {
     (void)context;
     uint64_t tokens[130];
-    uint32_t under_way = end.state.under_way;
+    uint32_t under_way = end.state.in_flight;
     for (int i = 0; i < 130; i++) {
-        assert_int_equal(net_await(&end.state, peer, NULL, 0, &tokens[i]), WEFT_OK);
+        assert_int_equal(net_new_answer_token(&end.state, peer, NULL, 0, &tokens[i]), WEFT_OK);
         for (int k = 0; k < i; k++)
             assert_int_not_equal(tokens[i], tokens[k]);
     }
-    assert_int_equal(end.net.awaited_count, 256);
-    assert_int_equal(peer->awaiting, 130);
-    assert_int_equal(end.state.under_way, under_way + 130);
+    assert_int_equal(end.net.pending_count, 256);
+    assert_int_equal(peer->pending_answers, 130);
+    assert_int_equal(end.state.in_flight, under_way + 130);
     net_cancel_answer(&end.net, tokens[7]);
-    assert_int_equal(peer->awaiting, 129);
-    assert_int_equal(end.state.under_way, under_way + 129);
+    assert_int_equal(peer->pending_answers, 129);
+    assert_int_equal(end.state.in_flight, under_way + 129);
     come(1, tokens[7], 0, 0, WEFT_ERR_RANGE); /* nobody waits for that */
-    assert_int_equal(peer->awaiting, 129);
+    assert_int_equal(peer->pending_answers, 129);
     uint64_t other;
-    net_await(&end.state, peer, NULL, 0, &other);
+    net_new_answer_token(&end.state, peer, NULL, 0, &other);
     assert_int_not_equal((uint32_t)other, (uint32_t)tokens[7]);
     for (int i = 0; i < 130; i++)
         if (i != 7)
             net_cancel_answer(&end.net, tokens[i]);
     net_cancel_answer(&end.net, other);
-    assert_int_equal(peer->awaiting, 0);
+    assert_int_equal(peer->pending_answers, 0);
     for (int i = 0; i < 256; i++) { /* around: each place once */
-        net_await(&end.state, peer, NULL, 0, &other);
+        net_new_answer_token(&end.state, peer, NULL, 0, &other);
         net_cancel_answer(&end.net, other);
     }
-    net_await(&end.state, peer, NULL, 0, &other);
+    net_new_answer_token(&end.state, peer, NULL, 0, &other);
     assert_int_equal(other, UINT64_C(2) << 32 | 132);
     net_cancel_answer(&end.net, other);
-    assert_int_equal(end.net.awaited_count, 256);
+    assert_int_equal(end.net.pending_count, 256);
 }
 
 static void answers_come_in_pieces(void **context)
@@ -573,33 +578,33 @@ static void answers_come_in_pieces(void **context)
     unsigned char to[24] = {0};
     uint64_t token;
     weft_status status = WEFT_OK;
-    net_await(&end.state, peer, to, 20, &token);
+    net_new_answer_token(&end.state, peer, to, 20, &token);
     memset(data.data, 7, sizeof data.data);
     come(1, token, 21, 0, WEFT_ERR_RANGE);
     come(1, token, 12, 9, WEFT_OK);
     come(2, token, 0, 20, WEFT_OK);
-    assert_false(net_answer_came(&end.net, token, &status));
+    assert_false(net_poll_answer(&end.net, token, &status));
     come(1, token + ((uint64_t)1 << 32), 0, 20, WEFT_OK); /* not yet used so often */
-    come(1, (token & ~(uint64_t)UINT32_MAX) | (end.net.awaited_count + 1), 0, 20, WEFT_OK);
-    assert_false(net_answer_came(&end.net, token, &status));
+    come(1, (token & ~(uint64_t)UINT32_MAX) | (end.net.pending_count + 1), 0, 20, WEFT_OK);
+    assert_false(net_poll_answer(&end.net, token, &status));
     come(1, token, 12, 8, WEFT_OK);
-    assert_false(net_answer_came(&end.net, token, &status));
+    assert_false(net_poll_answer(&end.net, token, &status));
     assert_int_equal(to[11], 0);
     assert_int_equal(to[12], 7);
     assert_int_equal(to[20], 0);
     memset(data.data, 9, sizeof data.data);
     come(1, token, 0, 12, WEFT_OK);
     come(1, token, 0, 1, WEFT_ERR_RANGE); /* behind the end */
-    assert_true(net_answer_came(&end.net, token, &status));
+    assert_true(net_poll_answer(&end.net, token, &status));
     assert_int_equal(status, WEFT_OK);
     assert_int_equal(to[11], 9);
     assert_int_equal(to[12], 7);
-    assert_int_equal(peer->awaiting, 0);
-    net_await(&end.state, peer, to, 20, &token);
+    assert_int_equal(peer->pending_answers, 0);
+    net_new_answer_token(&end.state, peer, to, 20, &token);
     come(1, token, 0, 4, WEFT_ERR_RANGE); /* an error ends it */
-    assert_true(net_answer_came(&end.net, token, &status));
+    assert_true(net_poll_answer(&end.net, token, &status));
     assert_int_equal(status, WEFT_ERR_RANGE);
-    assert_non_null(strstr(base_last_error(), "PE 1 could not carry out what PE 0 asked for: "));
+    assert_non_null(strstr(base_last_error(), "PE 1 failed a request of PE 0: "));
 }
 
 static uint64_t answered_token;
@@ -615,7 +620,7 @@ static weft_status the_answer_comes(struct net_peer *of)
 static weft_status the_answer_to_what_was_asked_comes(struct net_peer *of)
 {
     for (uint64_t uses = 1; uses < 5; uses++)
-        come(of->pe, uses << 32 | end.net.awaited_next, 0, 8, answer_status);
+        come(of->pe, uses << 32 | end.net.pending_next, 0, 8, answer_status);
     return WEFT_OK;
 }
 
@@ -624,7 +629,7 @@ static void an_answer_is_awaited(void **context)
     (void)context;
     unsigned char to[8] = {0};
     memset(data.data, 5, sizeof data.data);
-    net_await(&end.state, peer, to, 8, &answered_token);
+    net_new_answer_token(&end.state, peer, to, 8, &answered_token);
     meanwhile = the_answer_comes;
     answer_status = WEFT_OK;
     assert_int_equal(net_await_answer(&end.net, answered_token), WEFT_OK);
@@ -633,21 +638,21 @@ static void an_answer_is_awaited(void **context)
     assert_int_equal(waits[0].expected, 1);
     assert_int_equal(waits_ended, 1);
     assert_int_equal(to[7], 5);
-    assert_int_equal(peer->awaiting, 0);
-    net_await(&end.state, peer, to, 8, &answered_token);
+    assert_int_equal(peer->pending_answers, 0);
+    net_new_answer_token(&end.state, peer, to, 8, &answered_token);
     wait_count = 0;
     answer_status = WEFT_ERR_ADDRESS;
     assert_int_equal(net_await_answer(&end.net, answered_token), WEFT_ERR_ADDRESS);
-    assert_int_equal(peer->awaiting, 0);
+    assert_int_equal(peer->pending_answers, 0);
     /* Given up: what comes afterwards goes nowhere, and ends it. */
     memset(to, 0, sizeof to);
-    net_await(&end.state, peer, to, 8, &answered_token);
+    net_new_answer_token(&end.state, peer, to, 8, &answered_token);
     meanwhile = time_is_over;
     assert_int_equal(net_await_answer(&end.net, answered_token), WEFT_ERR_TIMEOUT);
-    assert_int_equal(peer->awaiting, 1);
+    assert_int_equal(peer->pending_answers, 1);
     come(1, answered_token, 0, 8, WEFT_OK);
     assert_int_equal(to[0], 0);
-    assert_int_equal(peer->awaiting, 0);
+    assert_int_equal(peer->pending_answers, 0);
     assert_int_equal(end.state.failed, WEFT_OK);
 }
 
@@ -656,25 +661,25 @@ static void forgotten_answers(void **context)
 {
     (void)context;
     uint64_t tokens[4];
-    uint32_t under_way = end.state.under_way;
+    uint32_t under_way = end.state.in_flight;
     for (int i = 0; i < 4; i++) {
-        net_await(&end.state, &end.peers[1 + (i == 3)], NULL, 8, &tokens[i]);
+        net_new_answer_token(&end.state, &end.peers[1 + (i == 3)], NULL, 8, &tokens[i]);
         if (i)
-            net_forget_answer(&end.net, tokens[i]);
+            net_detach_answer(&end.net, tokens[i]);
     }
     come(1, tokens[1], 0, 0, WEFT_ERR_ADDRESS);
     assert_int_equal(end.state.failed, WEFT_ERR_ADDRESS);
-    assert_non_null(strstr(end.state.sentence, "PE 1 could not carry out what PE 0 asked for: "));
+    assert_non_null(strstr(end.state.sentence, "PE 1 failed a request of PE 0: "));
     come(2, tokens[3], 0, 0, WEFT_ERR_RANGE);
     assert_int_equal(end.state.failed, WEFT_ERR_ADDRESS);
-    assert_int_equal(peer->awaiting, 2);
-    assert_int_equal(end.peers[2].awaiting, 0);
-    net_await(&end.state, &end.peers[2], NULL, 8, &tokens[3]);
-    net_forget_answer(&end.net, tokens[3]);
-    net_fail_answers(&end.net, peer); /* those that nobody waits for */
-    assert_int_equal(peer->awaiting, 1);
-    assert_int_equal(end.peers[2].awaiting, 1);
-    assert_int_equal(end.state.under_way, under_way + 2);
+    assert_int_equal(peer->pending_answers, 2);
+    assert_int_equal(end.peers[2].pending_answers, 0);
+    net_new_answer_token(&end.state, &end.peers[2], NULL, 8, &tokens[3]);
+    net_detach_answer(&end.net, tokens[3]);
+    net_drop_answers(&end.net, peer); /* those that nobody waits for */
+    assert_int_equal(peer->pending_answers, 1);
+    assert_int_equal(end.peers[2].pending_answers, 1);
+    assert_int_equal(end.state.in_flight, under_way + 2);
     net_cancel_answer(&end.net, tokens[0]);
     net_cancel_answer(&end.net, tokens[3]);
     end.state.failed = WEFT_OK;
@@ -686,8 +691,7 @@ static void an_answer_without_a_token_is_a_failure(void **context)
     memcpy(data.data, "no such thingX", 14);
     come(1, 0, 0, 13, WEFT_ERR_ADDRESS);
     assert_int_equal(peer->failed, WEFT_ERR_ADDRESS);
-    assert_string_equal(peer->sentence,
-                        "PE 1 could not carry out what PE 0 asked for: no such thing");
+    assert_string_equal(peer->sentence, "PE 1 failed a request of PE 0: no such thing");
     come(2, 0, 0, 0, WEFT_OK);
     assert_int_equal(end.peers[2].failed, WEFT_ERR_PATH);
 }
@@ -697,11 +701,12 @@ static void asking(void **context)
     (void)context;
     const struct net_record question = {.kind = NET_GET, .segment = SEG_HEAP, .offset = 24};
     unsigned char to[8] = {0};
-    assert_int_equal(net_ask(&end.state, peer, &question, 77, to, 8, true), WEFT_OK);
+    assert_int_equal(net_send_query(&end.state, peer, &question, 77, to, 8, true), WEFT_OK);
     assert_int_equal(sent_count, 0);
-    assert_int_equal(peer->awaiting, 1);
-    const struct net_record *record = (const void *)(peer->open->bytes + sizeof(struct net_head));
-    const struct net_wanted *wanted = (const void *)(record + 1);
+    assert_int_equal(peer->pending_answers, 1);
+    const struct net_record *record =
+        (const void *)(peer->open_message->bytes + sizeof(struct net_head));
+    const struct net_query *wanted = (const void *)(record + 1);
     assert_int_equal(record->kind, NET_GET);
     assert_int_equal(record->offset, 24);
     assert_int_equal(wanted->bytes, 77);
@@ -711,13 +716,13 @@ static void asking(void **context)
     memset(data.data, 3, sizeof data.data);
     meanwhile = the_answer_to_what_was_asked_comes;
     answer_status = WEFT_OK;
-    assert_int_equal(net_ask(&end.state, peer, &question, 8, to, 8, false), WEFT_OK);
+    assert_int_equal(net_send_query(&end.state, peer, &question, 8, to, 8, false), WEFT_OK);
     assert_int_equal(sent_count, 1);
     assert_int_equal(to[7], 3);
     peer->failed = WEFT_ERR_PATH;
-    peer->accounted = true;
-    assert_int_equal(net_ask(&end.state, peer, &question, 8, to, 8, false), WEFT_ERR_PATH);
-    assert_int_equal(peer->awaiting, 0);
+    peer->launcher_queried = true;
+    assert_int_equal(net_send_query(&end.state, peer, &question, 8, to, 8, false), WEFT_ERR_PATH);
+    assert_int_equal(peer->pending_answers, 0);
 }
 
 int main(void)

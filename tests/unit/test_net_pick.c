@@ -28,19 +28,19 @@ static void read_job(const char *text, int rails, struct job *job)
     int node = 0;
     memset(job, 0, sizeof *job);
     job->npes = 1;
-    job->all[0].rails = rails;
+    job->all[0].requested_rails = rails;
     while (*text) {
         struct net_candidates *told = &job->all[job->npes - 1];
         if (text[0] == '/') {
             node += text[1] == '/';
             text += 1 + (text[1] == '/');
-            job->all[job->npes].rails = rails;
+            job->all[job->npes].requested_rails = rails;
             job->node_of[job->npes++] = node;
             continue;
         }
         struct net_candidate *nic = &told->list[told->count++];
         *nic = (struct net_candidate){.name = (uint64_t)text[0],
-                                      .near = (uint8_t)(text[1] - '0'),
+                                      .distance = (uint8_t)(text[1] - '0'),
                                       .network = text[2] == '-' ? 0 : (uint64_t)text[2]};
         for (text += 3; *text && *text != ' ' && *text != '/'; text++) {
             nic->spreads |= *text == '*';
@@ -56,9 +56,9 @@ static void read_job(const char *text, int rails, struct job *job)
 static void write_picked(const struct net_candidates *told, const struct net_picked *picked,
                          char *text)
 {
-    char home = picked->home < 0 ? '-' : (char)told->list[picked->home].name;
+    char home = picked->first_rail < 0 ? '-' : (char)told->list[picked->first_rail].name;
     *text++ = home;
-    if (picked->count != 1 || picked->rails[0] != picked->home)
+    if (picked->count != 1 || picked->rails[0] != picked->first_rail)
         *text++ = ':';
     for (int i = 0; i < picked->count && text[-1] == ':'; i++)
         for (int k = i; k < picked->count; k++, i = picked->count)
@@ -139,7 +139,7 @@ static void every_row(void **state)
             write_picked(&job.all[pe], &picked, one);
             size_t used = strlen(got);
             snprintf(got + used, sizeof got - used, "%s%s%s", pe ? " " : "",
-                     picked.crowded ? "!" : "", one);
+                     picked.all_on_one_nic ? "!" : "", one);
         }
         if (strcmp(got, rows[i].picked) != 0)
             fail_msg("%s (%s, rails %d): \"%s\" instead of \"%s\"", rows[i].what, rows[i].job,
@@ -155,9 +155,9 @@ static void equals(void **state)
     struct net_picked picked;
     read_job("a1- b1- c1- d4-/a0- b1-", 0, &job);
     net_pick(job.all, job.node_of, job.npes, 0, &picked);
-    assert_int_equal(picked.equal, 3);
+    assert_int_equal(picked.equally_near, 3);
     net_pick(job.all, job.node_of, job.npes, 1, &picked);
-    assert_int_equal(picked.equal, 1);
+    assert_int_equal(picked.equally_near, 1);
 }
 
 /* PEs that wish for different numbers, one for more than any PE may have; and a PE that has
@@ -168,13 +168,13 @@ static void wishes_differ(void **state)
     struct job job;
     struct net_picked picked;
     read_job("a0- b0- c0- d0- e0- f0- g0- h0- i0- j0-/a0- b0-/", 1, &job);
-    job.all[0].rails = 100;
+    job.all[0].requested_rails = 100;
     net_pick(job.all, job.node_of, job.npes, 0, &picked);
     assert_int_equal(picked.count, NET_RAILS);
     net_pick(job.all, job.node_of, job.npes, 1, &picked);
     assert_int_equal(picked.count, 1);
     net_pick(job.all, job.node_of, job.npes, 2, &picked);
-    assert_int_equal(picked.home, -1);
+    assert_int_equal(picked.first_rail, -1);
     assert_int_equal(picked.count, 0);
 }
 

@@ -159,7 +159,7 @@ static struct net_direct *direct(int i, bool write)
         .post = {.kind = NET_POST_DIRECT, .peer = peer}, .state = &end.state, .write = write};
     *(write ? &channel->writes : &channel->reads) += 1;
     peer->directs++;
-    end.state.under_way++;
+    end.state.in_flight++;
     return &directs[i];
 }
 
@@ -167,8 +167,8 @@ static struct net_message *message(bool probe)
 {
     struct net_message *made = net_new_message(&end.net, peer);
     made->in_flight = true;
-    made->probe = probe;
-    end.net.rails[made->rail = 0].sending++;
+    made->is_probe = probe;
+    end.net.rails[made->rail = 0].sends_in_flight++;
     return made;
 }
 
@@ -189,34 +189,34 @@ static void what_each_completion_does(void **context)
     put(0, message(false), 0);
     assert_true(net_poll(&end.net));
     assert_int_equal(end.net.events, 0); /* that something left is none */
-    assert_int_equal(end.net.rails[0].sending, 0);
+    assert_int_equal(end.net.rails[0].sends_in_flight, 0);
     assert_int_equal(free_count(), left);
     assert_false(net_poll(&end.net));
     put(1, direct(0, true), 0);
     put(2, direct(1, false), 0);
-    directs[1].post.reads = true;
-    end.net.rails[2].reads = end.net.rails[1].reads = 5;
-    end.net.rails[2].unread_ns = end.net.rails[1].unread_ns = 7;
+    directs[1].post.counted_read = true;
+    end.net.rails[2].reads_in_flight = end.net.rails[1].reads_in_flight = 5;
+    end.net.rails[2].read_wait_ns = end.net.rails[1].read_wait_ns = 7;
     assert_true(net_poll(&end.net));
     assert_int_equal(end.net.events, 2);
     assert_int_equal(channel->writes + channel->reads + peer->directs, 0);
-    assert_int_equal(end.net.rails[2].reads, 4);
-    assert_int_equal(end.net.rails[2].unread_ns, 0);
-    assert_int_equal(end.net.rails[1].reads, 5);
-    assert_int_equal(end.net.rails[1].unread_ns, 7);
-    assert_false(directs[1].post.reads);
+    assert_int_equal(end.net.rails[2].reads_in_flight, 4);
+    assert_int_equal(end.net.rails[2].read_wait_ns, 0);
+    assert_int_equal(end.net.rails[1].reads_in_flight, 5);
+    assert_int_equal(end.net.rails[1].read_wait_ns, 7);
+    assert_false(directs[1].post.counted_read);
     assert_ptr_equal(end.net.free_directs, &directs[1]);
     assert_ptr_equal(directs[1].next, &directs[0]);
     /* A message that has come, from the address that is told where one is. */
     struct net_message *came = end.posted[--end.posted_count];
     struct net_head *head = (void *)came->bytes;
-    *head = (struct net_head){.word = peer->takes.word,
-                              .number = peer->takes.requests + 1,
-                              .handled = peer->sends.requests,
-                              .answered = peer->sends.answers,
+    *head = (struct net_head){.auth_word = peer->incoming.auth_word,
+                              .sequence = peer->incoming.first_request + 1,
+                              .handled = peer->outgoing.first_request,
+                              .answers_received = peer->outgoing.first_answer,
                               .from = 1,
                               .bytes = sizeof *head};
-    end.net.rails[0].traits.tells_source = true;
+    end.net.rails[0].traits.reports_source = true;
     queues[0].source = end_address(1, 0);
     put(0, came, sizeof *head);
     assert_true(net_poll(&end.net));
@@ -224,16 +224,16 @@ static void what_each_completion_does(void **context)
     assert_int_equal(end.net.events, 3);
     came = end.posted[--end.posted_count];
     head = (void *)came->bytes;
-    *head = (struct net_head){.word = peer->takes.word,
-                              .number = peer->takes.requests + 2,
-                              .handled = peer->sends.requests,
-                              .answered = peer->sends.answers,
+    *head = (struct net_head){.auth_word = peer->incoming.auth_word,
+                              .sequence = peer->incoming.first_request + 2,
+                              .handled = peer->outgoing.first_request,
+                              .answers_received = peer->outgoing.first_answer,
                               .from = 1,
                               .bytes = sizeof *head};
     queues[0].source = end_address(2, 0);
     put(0, came, sizeof *head);
     net_poll(&end.net);
-    assert_int_equal(end.net.strangers, 1);
+    assert_int_equal(end.net.unauthenticated, 1);
 }
 
 /* Sixteen at a time, eight times, and no further than there are. */
@@ -266,16 +266,16 @@ static void what_waits_goes_on(void **context)
     struct net_message *waiting = net_new_message(&end.net, peer);
     waiting->queued = true;
     waiting->next = NULL;
-    end.net.waiting = waiting;
-    end.net.waiting_end = &waiting->next;
-    net_answer(&end.net, peer, 8)->kind = NET_DATA;
-    end.net.leaving = true;
+    end.net.blocked_sends = waiting;
+    end.net.blocked_sends_end = &waiting->next;
+    net_add_answer(&end.net, peer, 8)->kind = NET_DATA;
+    end.net.answers_stopped = true;
     net_poll(&end.net);
-    assert_null(end.net.waiting);
-    assert_ptr_equal(end.net.answering, peer); /* no more answers are given */
-    end.net.leaving = false;
+    assert_null(end.net.blocked_sends);
+    assert_ptr_equal(end.net.to_answer, peer); /* no more answers are given */
+    end.net.answers_stopped = false;
     net_poll(&end.net);
-    assert_null(end.net.answering);
+    assert_null(end.net.to_answer);
     end_sends_complete(&end);
 }
 
@@ -298,35 +298,35 @@ static void errors_of_messages(void **context)
         assert_true(net_poll(&end.net));
         snprintf(whole, sizeof whole, "a message to PE 1 failed (provider tcp on lo): %s",
                  rows[i].sentence);
-        assert_string_equal(peer->suspect, whole);
-        assert_string_equal(peer->cause, rows[i].cause);
-        assert_int_equal(end.net.rails[0].sending, 0);
+        assert_string_equal(peer->suspected_failure, whole);
+        assert_string_equal(peer->suspected_cause, rows[i].cause);
+        assert_int_equal(end.net.rails[0].sends_in_flight, 0);
         end_sends_complete(&end); /* probes over the others */
         assert_int_equal(free_count(), left);
         assert_int_equal(peer->failed, WEFT_OK);
-        peer->suspect[0] = '\0';
+        peer->suspected_failure[0] = '\0';
     }
     int left = free_count();
     lose(2, message(true), FI_EIO, NULL); /* a probe */
     net_poll(&end.net);
-    assert_int_equal(peer->refused, 1 << 2);
-    assert_string_equal(peer->suspect, "");
-    end.net.rails[0].sending = 0;
+    assert_int_equal(peer->failed_probes, 1 << 2);
+    assert_string_equal(peer->suspected_failure, "");
+    end.net.rails[0].sends_in_flight = 0;
     assert_int_equal(free_count(), left);
-    peer->closed = 1 << 1 | 1 << 2; /* none other leads there */
+    peer->closed_rails = 1 << 1 | 1 << 2; /* none other leads there */
     lose(0, message(false), FI_EIO, NULL);
     net_poll(&end.net);
     assert_string_equal(peer->sentence,
                         "a message to PE 1 failed (provider tcp on lo): an error; no "
-                        "NIC is left that leads there");
+                        "other NIC reaches it");
 }
 
 static void errors_of_accesses(void **context)
 {
     (void)context;
     struct net_direct *lost = direct(0, false);
-    lost->post.reads = true;
-    end.net.rails[1].reads = 1;
+    lost->post.counted_read = true;
+    end.net.rails[1].reads_in_flight = 1;
     lose(1, lost, FI_EIO, "no such key");
     assert_true(net_poll(&end.net));
     assert_int_equal(peer->failed, WEFT_ERR_PATH); /* though another NIC leads there */
@@ -334,7 +334,7 @@ static void errors_of_accesses(void **context)
                         "a remote access at PE 1 failed (provider tcp on lo): an error "
                         "(no such key)");
     assert_int_equal(channel->reads + peer->directs, 0);
-    assert_int_equal(end.net.rails[1].reads, 0);
+    assert_int_equal(end.net.rails[1].reads_in_flight, 0);
     assert_ptr_equal(end.net.free_directs, lost);
     end.net.free_directs = NULL;
 }
@@ -362,18 +362,18 @@ static void a_peer_fails_once(void **context)
     (void)context;
     int left = free_count();
     uint64_t token;
-    peer->open = net_new_message(&end.net, peer);
-    net_await(&end.state, peer, NULL, 8, &token);
-    net_forget_answer(&end.net, token);
+    peer->open_message = net_new_message(&end.net, peer);
+    net_new_answer_token(&end.state, peer, NULL, 8, &token);
+    net_detach_answer(&end.net, token);
     struct net_message *kept = net_new_message(&end.net, peer);
-    net_keep(peer, kept);
+    net_retain_message(peer, kept);
     base_fail(WEFT_ERR_RANGE, "its own words");
     net_fail_peer(&end.net, peer, WEFT_ERR_PATH, base_last_error());
     net_fail_peer(&end.net, peer, WEFT_ERR_RANGE, "others");
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence, "its own words");
-    assert_null(peer->open);
-    assert_int_equal(peer->awaiting, 0);
+    assert_null(peer->open_message);
+    assert_int_equal(peer->pending_answers, 0);
     assert_int_equal(free_count(), left);
 }
 
@@ -383,55 +383,55 @@ static void the_launcher_may_know_why(void **context)
 {
     (void)context;
     step_ns = 500 * 1000 * 1000;
-    assert_int_equal(net_failure(&end.net, peer), WEFT_OK);
+    assert_int_equal(net_check_failure(&end.net, peer), WEFT_OK);
     net_fail_peer(&end.net, peer, WEFT_ERR_PATH, "it is gone");
-    assert_int_equal(net_failure(&end.net, peer), WEFT_ERR_PATH);
+    assert_int_equal(net_check_failure(&end.net, peer), WEFT_ERR_PATH);
     assert_int_equal(steps, 4);
     assert_int_equal(ends, 1);
     assert_int_equal(stepped.pe, 1);
     assert_int_equal(stepped.operation, BOX_OP_QUIET);
     assert_string_equal(base_last_error(), "it is gone");
-    assert_int_equal(net_failure(&end.net, peer), WEFT_ERR_PATH);
+    assert_int_equal(net_check_failure(&end.net, peer), WEFT_ERR_PATH);
     assert_int_equal(steps, 4);
     peer = &end.peers[2];
     net_fail_peer(&end.net, peer, WEFT_ERR_PATH, "it is gone");
     step_status = WEFT_ERR_PEER_DEAD;
-    assert_int_equal(net_failure(&end.net, peer), WEFT_ERR_PEER_DEAD);
+    assert_int_equal(net_check_failure(&end.net, peer), WEFT_ERR_PEER_DEAD);
     assert_int_equal(steps, 5);
     assert_string_equal(peer->sentence, "path net to PE 2: as the launcher says");
-    peer->accounted = false;
+    peer->launcher_queried = false;
     peer->failed = WEFT_ERR_PATH;
     step_status = WEFT_ERR_TIMEOUT;
-    assert_int_equal(net_failure(&end.net, peer), WEFT_ERR_PATH);
+    assert_int_equal(net_check_failure(&end.net, peer), WEFT_ERR_PATH);
     assert_int_equal(steps, 6);
     assert_int_not_equal(pthread_mutex_trylock(&end.net.lock), 0); /* it is held again */
     peer = &end.peers[0];
-    peer->accounted = true;
+    peer->launcher_queried = true;
     end.net.failed = WEFT_ERR_PATH;
     strcpy(end.net.sentence, "the endpoint has failed");
-    assert_int_equal(net_failure(&end.net, peer), WEFT_ERR_PATH);
+    assert_int_equal(net_check_failure(&end.net, peer), WEFT_ERR_PATH);
     assert_string_equal(base_last_error(), "the endpoint has failed");
 }
 
 static void one_turn_of_a_wait(void **context)
 {
     (void)context;
-    struct path_wait wait = net_waiting(&end.net, peer, BOX_OP_GET, 3);
+    struct path_wait wait = net_make_wait(&end.net, peer, BOX_OP_GET, 3);
     end.net.events = 41;
     put(0, direct(0, true), 0);
     assert_int_equal(net_wait(&end.net, peer, &wait), WEFT_OK);
     assert_int_equal(steps, 0);
-    assert_int_equal(end.net.polls, 1);
+    assert_int_equal(end.net.caller_polls, 1);
     assert_int_equal(net_wait(&end.net, peer, &wait), WEFT_OK);
     assert_int_equal(steps, 1);
     assert_int_equal(step_seen, 42);
-    assert_int_equal(end.net.polls, 2);
+    assert_int_equal(end.net.caller_polls, 2);
     step_status = WEFT_ERR_TIMEOUT;
     assert_int_equal(net_wait(&end.net, peer, &wait), WEFT_ERR_TIMEOUT);
     assert_non_null(strstr(base_last_error(), "path net to PE 1 over lo"));
     assert_non_null(strstr(base_last_error(), "as the launcher says"));
     peer->failed = WEFT_ERR_PATH;
-    peer->accounted = true;
+    peer->launcher_queried = true;
     steps = 0;
     assert_int_equal(net_wait(&end.net, peer, &wait), WEFT_ERR_PATH);
     peer->failed = WEFT_OK;

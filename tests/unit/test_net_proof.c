@@ -42,17 +42,17 @@ static unsigned char *line_there(struct remote at)
     return lines + at.offset - NIC_LINES;
 }
 
-weft_status __wrap_net_stage_move(struct path_state *state, struct remote at, void *local,
-                                  size_t bytes, bool device, bool write);
-weft_status __wrap_net_stage_move(struct path_state *state, struct remote at, void *local,
-                                  size_t bytes, bool device, bool write)
+weft_status __wrap_net_stage_transfer(struct path_state *state, struct remote at, void *local,
+                                      size_t bytes, bool device, bool write);
+weft_status __wrap_net_stage_transfer(struct path_state *state, struct remote at, void *local,
+                                      size_t bytes, bool device, bool write)
 {
     unsigned char *there = line_there(at);
     assert_non_null(state);
     assert_ptr_equal(local, window + 4096 + (2 * peer->pe + 1) * LINE);
     assert_int_equal(bytes, LINE);
     assert_true(device);
-    assert_int_equal(peer->gpu_trust, NET_TRUSTED);
+    assert_int_equal(peer->gpu_access, NET_GPU_DIRECT);
     p.writes[p.moves] = write;
     p.rails[p.moves] = peer->gpu_rails;
     p.proving[p.moves++] = end.net.proving;
@@ -68,8 +68,8 @@ weft_status __wrap_net_stage_move(struct path_state *state, struct remote at, vo
     return step();
 }
 
-weft_status __wrap_net_complete(struct path_state *state);
-weft_status __wrap_net_complete(struct path_state *state)
+weft_status __wrap_net_complete_context(struct path_state *state);
+weft_status __wrap_net_complete_context(struct path_state *state)
 {
     assert_non_null(state);
     p.completes++;
@@ -100,9 +100,9 @@ weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote t
 }
 
 weft_status __wrap_gpu_copy(struct gpu *of, unsigned lane, void *to, const void *from, size_t bytes,
-                            enum gpu_manner manner);
+                            enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *of, unsigned lane, void *to, const void *from, size_t bytes,
-                            enum gpu_manner manner)
+                            enum gpu_copy_mode manner)
 {
     assert_ptr_equal(of, &gpu);
     assert_int_equal(lane, 0);
@@ -133,8 +133,8 @@ void __wrap_net_close_state(struct path_state *state)
     p.closes++;
 }
 
-weft_status __wrap_net_failure(struct path_common *net, struct net_peer *of);
-weft_status __wrap_net_failure(struct path_common *net, struct net_peer *of)
+weft_status __wrap_net_check_failure(struct path_common *net, struct net_peer *of);
+weft_status __wrap_net_check_failure(struct path_common *net, struct net_peer *of)
 {
     if (!net->world->common[PATH_NET]) /* the end is not open yet */
         return WEFT_OK;
@@ -160,7 +160,7 @@ static int open_proof(void **context)
     memset(lines, 0, sizeof lines);
     memset(window, 0, sizeof window);
     end.world.tell_found = tell;
-    d.answer = (struct net_place){.start = START, .end = CHUNK, .dmabuf = 1};
+    d.answer = (struct net_gpu_region){.start = START, .end = CHUNK, .dmabuf = 1};
     for (int i = 0; i < END_RAILS; i++)
         d.answer.keys[i].known = 1;
     return 0;
@@ -183,8 +183,8 @@ static void each_nic_writes_and_reads(void **context)
     (void)context;
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(found,
-                        "the NIC reaches GPU memory there (dma-buf, proven, over 3 of 3 NICs)");
-    assert_int_equal(peer->gpu_trust, NET_TRUSTED);
+                        "the NIC reaches GPU memory there (dma-buf, tested, over 3 of 3 NICs)");
+    assert_int_equal(peer->gpu_access, NET_GPU_DIRECT);
     assert_int_equal(peer->gpu_rails, 7);
     assert_true(peer->gpu_dmabuf);
     assert_int_equal(d.asked_offset, NIC_LINES);
@@ -201,7 +201,7 @@ static void each_nic_writes_and_reads(void **context)
     assert_int_equal(p.opens, 1);
     assert_int_equal(p.closes, 1);
     assert_false(end.net.proving);
-    assert_string_equal(peer->gpu_why, "");
+    assert_string_equal(peer->gpu_reason, "");
     /* Once; another PE has lines of its own. */
     assert_int_equal(refine(found), WEFT_OK);
     assert_int_equal(p.opens, 1);
@@ -220,7 +220,7 @@ static void lines_differ_by_pe_and_turn(void **context)
     end.net.rail_count = 1;
     end.world.pe = 2;
     assert_int_equal(refine(found), WEFT_OK);
-    assert_string_equal(found, "the NIC reaches GPU memory there (dma-buf, proven)");
+    assert_string_equal(found, "the NIC reaches GPU memory there (dma-buf, tested)");
     /* The last line there is that of the read: from PE 2 to PE 1, the second of the first rail. */
     for (int i = 0; i < LINE; i++)
         assert_int_equal(lines[4 * LINE + i], (2 * 37 + 101 + 2 * 59 + i * 7 + 1) & 255);
@@ -235,10 +235,10 @@ static void a_byte_that_is_not_there_refuses_the_nic(void **context)
         const char *text;
     } rows[] = {
         {1, 0,
-         "its proof failed: a write of the NIC into GPU memory is not there: byte 0 is 0xe1 "
+         "its proof failed: a NIC write to GPU memory did not arrive: byte 0 is 0xe1 "
          "instead of 0xa1"},
-        {1, 63, "is not there: byte 63 is 0x1a instead of 0x5a"},
-        {-1, 63, "what the NIC has read from GPU memory is not what is there: byte 63 is 0xd5"},
+        {1, 63, "did not arrive: byte 63 is 0x1a instead of 0x5a"},
+        {-1, 63, "the NIC read wrong data from GPU memory: byte 63 is 0xd5"},
     };
     char found[PATH_FOUND_BYTES];
     (void)context;
@@ -249,7 +249,7 @@ static void a_byte_that_is_not_there_refuses_the_nic(void **context)
         p.lie = rows[i].lie;
         p.byte = rows[i].byte;
         assert_int_equal(refine(found), WEFT_OK);
-        assert_int_equal(peer->gpu_trust, NET_REFUSED);
+        assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
         assert_int_equal(peer->gpu_rails, 0);
         assert_non_null(strstr(found, "GPU memory goes through pinned memory: its proof failed: "));
         if (!strstr(found, rows[i].text))
@@ -263,15 +263,15 @@ static void one_nic_may_do_where_others_do_not(void **context)
     (void)context;
     p.failing = 1;
     d.answer.keys[2].known = 0;
-    peer->there[1] = 0; /* the peer's first NIC, which reaches it */
-    peer->there[0] = 1;
+    peer->peer_rail[1] = 0; /* the peer's first NIC, which reaches it */
+    peer->peer_rail[0] = 1;
     d.answer.dmabuf = 0;
     assert_int_equal(refine(found), WEFT_OK);
     assert_int_equal(peer->gpu_rails, 2);
-    assert_int_equal(peer->gpu_trust, NET_TRUSTED);
-    assert_string_equal(peer->gpu_why, "its proof failed: the NIC refuses");
+    assert_int_equal(peer->gpu_access, NET_GPU_DIRECT);
+    assert_string_equal(peer->gpu_reason, "its proof failed: the NIC refuses");
     assert_string_equal(found,
-                        "the NIC reaches GPU memory there (by address, proven, over 1 of 3 NICs)");
+                        "the NIC reaches GPU memory there (by address, tested, over 1 of 3 NICs)");
     assert_int_equal(p.moves, 3); /* nothing is read over the one that does not write */
     assert_int_equal(p.rails[1], 2);
     assert_true(p.writes[1] && !p.writes[2]);
@@ -290,8 +290,8 @@ static void a_step_that_fails_refuses_the_nic(void **context)
         char text[64];
         snprintf(text, sizeof text, "its proof failed: step %d failed", i);
         assert_int_equal(p.steps, i);
-        assert_string_equal(peer->gpu_why, text);
-        assert_int_equal(peer->gpu_trust, NET_REFUSED);
+        assert_string_equal(peer->gpu_reason, text);
+        assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
         assert_false(end.net.proving);
     }
 }
@@ -303,7 +303,7 @@ static void a_nic_that_is_lost_meanwhile_proves_nothing(void **context)
     end.net.rail_count = 1;
     p.lose_rail = 1;
     assert_int_equal(refine(found), WEFT_OK);
-    assert_string_equal(peer->gpu_why, "its proof failed: the NIC has failed");
+    assert_string_equal(peer->gpu_reason, "its proof failed: the NIC has failed");
     /* Those that lead nowhere are not tried. */
     shut_end(NULL);
     open_proof(NULL);
@@ -337,7 +337,7 @@ static void a_failure_of_the_peer_ends_the_proof(void **context)
     p.open_status = WEFT_ERR_NO_MEMORY;
     assert_int_equal(refine(found), WEFT_ERR_NO_MEMORY);
     assert_string_equal(found, "");
-    assert_int_equal(peer->gpu_trust, NET_UNTRIED);
+    assert_int_equal(peer->gpu_access, NET_GPU_UNTESTED);
     assert_int_equal(p.closes, 0);
 }
 
@@ -346,15 +346,15 @@ static void what_the_owner_lacks_is_said(void **context)
     char found[PATH_FOUND_BYTES];
     (void)context;
     memset(d.answer.keys, 0, sizeof d.answer.keys);
-    strcpy(d.answer.why, "it has none");
+    strcpy(d.answer.reason, "it has none");
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(found, "GPU memory goes through pinned memory: PE 1: it has none");
     assert_int_equal(p.moves, 0);
-    assert_int_equal(peer->gpu_trust, NET_REFUSED);
+    assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
     assert_int_equal(refine(found), WEFT_OK);
     assert_int_equal(d.asked, 1);
     /* What this PE lacks. */
-    peer->gpu_trust = NET_UNTRIED;
+    peer->gpu_access = NET_GPU_UNTESTED;
     strcpy(end.net.gpu_lacks, "no NIC here");
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(found, "GPU memory goes through pinned memory: no NIC here");
@@ -362,12 +362,12 @@ static void what_the_owner_lacks_is_said(void **context)
     shut_end(NULL);
     open_proof(NULL);
     d.chunk_bytes = 0;
-    peer->gpu_trust = NET_TRUSTED;
+    peer->gpu_access = NET_GPU_DIRECT;
     end.net.rail_count = 1;
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(found,
-                        "the NIC reaches GPU memory there (by address, proven), not here: it "
-                        "is memory of the program's own");
+                        "the NIC reaches GPU memory there (by address, tested), not here: the "
+                        "application allocated this memory itself");
 }
 
 static void only_gpu_memory_is_refined(void **context)
@@ -396,10 +396,10 @@ static void the_last_nic_that_fails_ends_the_trust(void **context)
         uint8_t rails, closed;
         bool lost;
     } rows[] = {
-        {NET_TRUSTED, 1, false, 2, 0, true},  {NET_REFUSED, 1, false, 2, 0, false},
-        {NET_TRUSTED, 1, true, 2, 0, false},  {NET_TRUSTED, 0, false, 2, 0, false},
-        {NET_TRUSTED, 1, false, 6, 0, false}, {NET_TRUSTED, 1, false, 6, 4, true},
-        {NET_TRUSTED, 1, false, 3, 0, false}, {NET_TRUSTED, 1, false, 3, 1, true},
+        {NET_GPU_DIRECT, 1, false, 2, 0, true},  {NET_GPU_STAGED, 1, false, 2, 0, false},
+        {NET_GPU_DIRECT, 1, true, 2, 0, false},  {NET_GPU_DIRECT, 0, false, 2, 0, false},
+        {NET_GPU_DIRECT, 1, false, 6, 0, false}, {NET_GPU_DIRECT, 1, false, 6, 4, true},
+        {NET_GPU_DIRECT, 1, false, 3, 0, false}, {NET_GPU_DIRECT, 1, false, 3, 1, true},
     };
     (void)context;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -407,30 +407,30 @@ static void the_last_nic_that_fails_ends_the_trust(void **context)
         open_proof(NULL);
         struct net_rail *rail = &end.net.rails[rows[i].rail];
         rail->endpoint = NULL;
-        peer->closed = rows[i].closed;
+        peer->closed_rails = rows[i].closed;
         peer->gpu_rails = rows[i].rails;
-        peer->gpu_trust = rows[i].trust;
+        peer->gpu_access = rows[i].trust;
         end.net.proving = rows[i].proving;
         if (i % 2 == 0)
             strcpy(rail->cause, "it burns");
         net_gpu_rail_lost(&end.net, peer, rows[i].rail);
-        assert_int_equal(peer->gpu_trust, rows[i].lost ? NET_REFUSED : rows[i].trust);
+        assert_int_equal(peer->gpu_access, rows[i].lost ? NET_GPU_STAGED : rows[i].trust);
         assert_int_equal(p.told, rows[i].lost);
         if (!rows[i].lost)
             continue;
         assert_int_equal(p.told_pe, 1);
         assert_int_equal(p.told_kind, WEFT_GPU);
-        assert_string_equal(peer->gpu_why,
+        assert_string_equal(peer->gpu_reason,
                             i % 2 == 0
                                 ? "nic1, the last NIC that reached it, has failed: it burns"
                                 : "nic1, the last NIC that reached it, has failed: the peer has "
                                   "given it up");
         assert_non_null(strstr(p.found, "GPU memory goes through pinned memory: nic1, the last"));
     }
-    peer->gpu_trust = NET_TRUSTED;
+    peer->gpu_access = NET_GPU_DIRECT;
     end.world.tell_found = NULL;
     net_gpu_rail_lost(&end.net, peer, 1);
-    assert_int_equal(peer->gpu_trust, NET_REFUSED);
+    assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
 }
 
 #define proof_test(name) cmocka_unit_test_setup_teardown(name, open_proof, shut_end)

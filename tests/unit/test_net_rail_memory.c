@@ -25,12 +25,12 @@ static int asked;
 static weft_status answer_status;
 static struct net_record question;
 
-weft_status __wrap_net_ask(struct path_state *state, struct net_peer *of,
-                           const struct net_record *wants, uint32_t wanted, void *to, size_t bytes,
-                           bool nbi);
-weft_status __wrap_net_ask(struct path_state *state, struct net_peer *of,
-                           const struct net_record *wants, uint32_t wanted, void *to, size_t bytes,
-                           bool nbi)
+weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+                                  const struct net_record *wants, uint32_t wanted, void *to,
+                                  size_t bytes, bool nbi);
+weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+                                  const struct net_record *wants, uint32_t wanted, void *to,
+                                  size_t bytes, bool nbi)
 {
     struct net_key keys[NET_RAILS];
     assert_ptr_equal(state, &end.state);
@@ -113,7 +113,7 @@ static void chunks_have_a_key_on_each_nic_but_the_first(void **context)
             struct net_key keys[NET_RAILS];
             char *base = (rows[i].segment == SEG_HEAP ? heap : data) + rows[i].number * CHUNK;
             memset(keys, 9, sizeof keys);
-            net_rail_keys(&end.net, rows[i].segment, rows[i].number, keys);
+            net_get_own_rail_keys(&end.net, rows[i].segment, rows[i].number, keys);
             assert_int_equal(end.memory_count, 2 * (i + 1));
             assert_memory(2 * i, 1, base, rows[i].bytes, SEGMENT);
             assert_memory(2 * i + 1, 2, base, rows[i].bytes, SEGMENT);
@@ -131,7 +131,7 @@ static void chunks_have_a_key_on_each_nic_but_the_first(void **context)
     } none[] = {{SEG_HEAP, 3}, {SEG_DATA, 1}, {SEG_SYSTEM, 0}, {SEG_HEAP, SIZE_MAX}};
     for (int i = 0; i < 4; i++) {
         struct net_key keys[NET_RAILS];
-        net_rail_keys(&end.net, none[i].segment, none[i].number, keys);
+        net_get_own_rail_keys(&end.net, none[i].segment, none[i].number, keys);
         assert_int_equal(keys[1].known, 0);
         assert_int_equal(end.memory_count, 6);
     }
@@ -142,23 +142,23 @@ static void a_nic_that_refuses_or_has_failed_has_no_key(void **context)
     struct net_key keys[NET_RAILS];
     (void)context;
     refused = 2;
-    net_rail_keys(&end.net, SEG_HEAP, 1, keys);
+    net_get_own_rail_keys(&end.net, SEG_HEAP, 1, keys);
     refused = 0;
-    net_rail_keys(&end.net, SEG_HEAP, 1, keys); /* it is not tried again */
+    net_get_own_rail_keys(&end.net, SEG_HEAP, 1, keys); /* it is not tried again */
     assert_int_equal(keys[1].known, 0);
     assert_int_equal(keys[2].known, 1);
     assert_int_equal(end.memory_count, 1);
     end.net.rails[2].endpoint = NULL;
-    net_rail_keys(&end.net, SEG_HEAP, 1, keys);
+    net_get_own_rail_keys(&end.net, SEG_HEAP, 1, keys);
     assert_int_equal(keys[2].known, 0);
     for (int i = 0; i < 2; i++) {
         net_free_rail_memory(&end.net, &end.net.rails[1]);
         callocs.left = i;
-        net_rail_keys(&end.net, SEG_HEAP, 1, keys);
+        net_get_own_rail_keys(&end.net, SEG_HEAP, 1, keys);
         assert_int_equal(keys[1].known, 0);
     }
     callocs.left = -1;
-    net_rail_keys(&end.net, SEG_HEAP, 1, keys);
+    net_get_own_rail_keys(&end.net, SEG_HEAP, 1, keys);
     assert_int_equal(keys[1].known, 1);
 }
 
@@ -177,7 +177,7 @@ static void local_memory_of_a_segment_is_cut_at_its_chunk(void **context)
     for (int i = 0; i < 4; i++) {
         size_t bytes = rows[i].bytes;
         struct net_pin *pin = NULL;
-        assert_true(net_rail_local(&end.net, rows[i].at, &bytes, true, &pin));
+        assert_true(net_prepare_local(&end.net, rows[i].at, &bytes, true, &pin));
         assert_int_equal(bytes, rows[i].cut);
         assert_null(pin);
         assert_int_equal(end.memory_count, END_RAILS * (i + 1));
@@ -186,13 +186,13 @@ static void local_memory_of_a_segment_is_cut_at_its_chunk(void **context)
             assert_int_equal(memory->rail, r);
             assert_int_equal(memory->bytes, rows[i].chunk);
             assert_int_equal(memory->access, SEGMENT);
-            assert_ptr_equal(net_rail_descriptor(&end.net, &end.net.rails[r], rows[i].at, NULL),
+            assert_ptr_equal(net_get_rail_descriptor(&end.net, &end.net.rails[r], rows[i].at, NULL),
                              memory->handle);
         }
     }
-    assert_null(net_rail_descriptor(&end.net, &end.net.rails[1], data + CHUNK, NULL));
+    assert_null(net_get_rail_descriptor(&end.net, &end.net.rails[1], data + CHUNK, NULL));
     end.net.rails[1].traits.registers_local = false;
-    assert_null(net_rail_descriptor(&end.net, &end.net.rails[1], heap, NULL));
+    assert_null(net_get_rail_descriptor(&end.net, &end.net.rails[1], heap, NULL));
 }
 
 static void each_nic_that_works_must_take_local_memory(void **context)
@@ -201,15 +201,15 @@ static void each_nic_that_works_must_take_local_memory(void **context)
     struct net_pin *pin = NULL;
     (void)context;
     refused = 4;
-    assert_false(net_rail_local(&end.net, heap, &bytes, true, &pin));
+    assert_false(net_prepare_local(&end.net, heap, &bytes, true, &pin));
     end.net.rails[2].endpoint = NULL;
-    assert_true(net_rail_local(&end.net, heap, &bytes, true, &pin));
+    assert_true(net_prepare_local(&end.net, heap, &bytes, true, &pin));
     refused = 1;
-    assert_false(net_rail_local(&end.net, heap + CHUNK, &bytes, true, &pin));
+    assert_false(net_prepare_local(&end.net, heap + CHUNK, &bytes, true, &pin));
     /* Memory of the program is not pinned here. */
-    assert_false(net_rail_local(&end.net, &bytes, &bytes, true, NULL));
+    assert_false(net_prepare_local(&end.net, &bytes, &bytes, true, NULL));
     end.net.rails[0].traits.registers_local = false;
-    assert_true(net_rail_local(&end.net, &bytes, &bytes, true, NULL));
+    assert_true(net_prepare_local(&end.net, &bytes, &bytes, true, NULL));
     assert_int_equal(bytes, 50);
     assert_null(end.net.pins);
 }
@@ -222,21 +222,21 @@ static void memory_of_the_program_is_registered_for_its_transfers(void **context
     (void)context;
     end.net.rails[1].endpoint = NULL;
     for (int i = 0; i < 3; i++) {
-        assert_true(net_rail_local(&end.net, memory, &bytes, i != 1, &pins[i]));
+        assert_true(net_prepare_local(&end.net, memory, &bytes, i != 1, &pins[i]));
         assert_int_equal(bytes, sizeof memory);
         assert_ptr_equal(end.net.pins, pins[i]);
         assert_int_equal(end.memory_count, 2 * (i + 1));
         assert_memory(2 * i, 0, memory, sizeof memory, i != 1 ? FI_WRITE : FI_READ);
         assert_memory(2 * i + 1, 2, memory, sizeof memory, i != 1 ? FI_WRITE : FI_READ);
-        assert_ptr_equal(net_rail_descriptor(&end.net, &end.net.rails[2], heap, pins[i]),
+        assert_ptr_equal(net_get_rail_descriptor(&end.net, &end.net.rails[2], heap, pins[i]),
                          end.memories[2 * i + 1].handle);
     }
-    assert_null(net_take_pin(NULL));
-    net_drop_pin(&end.net, NULL);
-    assert_ptr_equal(net_take_pin(pins[1]), pins[1]);
-    net_drop_pin(&end.net, pins[1]);
+    assert_null(net_hold_pin(NULL));
+    net_release_pin(&end.net, NULL);
+    assert_ptr_equal(net_hold_pin(pins[1]), pins[1]);
+    net_release_pin(&end.net, pins[1]);
     assert_int_equal(end.memory_closed, 0);
-    net_drop_pin(&end.net, pins[1]); /* in the middle of the list */
+    net_release_pin(&end.net, pins[1]); /* in the middle of the list */
     assert_int_equal(end.memory_closed, 2);
     assert_true(end.memories[2].closed && end.memories[3].closed);
     assert_ptr_equal(end.net.pins, pins[2]);
@@ -244,9 +244,9 @@ static void memory_of_the_program_is_registered_for_its_transfers(void **context
     net_free_rail_memory(&end.net, &end.net.rails[2]);
     assert_int_equal(end.memory_closed, 4);
     assert_true(end.memories[1].closed && end.memories[5].closed);
-    net_drop_pin(&end.net, pins[0]);
+    net_release_pin(&end.net, pins[0]);
     assert_ptr_equal(end.net.pins, pins[2]);
-    net_drop_pin(&end.net, pins[2]);
+    net_release_pin(&end.net, pins[2]);
     assert_null(end.net.pins);
     assert_int_equal(end.memory_closed, 6);
 }
@@ -258,13 +258,13 @@ static void memory_that_one_nic_refuses_is_not_used(void **context)
     size_t bytes = sizeof memory;
     (void)context;
     refused = 2;
-    assert_false(net_rail_local(&end.net, memory, &bytes, true, &pin));
+    assert_false(net_prepare_local(&end.net, memory, &bytes, true, &pin));
     assert_null(pin);
     assert_null(end.net.pins);
     assert_int_equal(end.memory_count, 1); /* no other is tried */
     assert_int_equal(end.memory_closed, 1);
     callocs.left = 0;
-    assert_false(net_rail_local(&end.net, memory, &bytes, true, &pin));
+    assert_false(net_prepare_local(&end.net, memory, &bytes, true, &pin));
     assert_null(pin);
 }
 
@@ -274,23 +274,23 @@ static void each_nic_has_eight_bytes_to_read_to(void **context)
     struct net_rail *rail = &end.net.rails[1];
     (void)context;
     callocs.left = 0;
-    assert_null(net_rail_scratch(&end.net, rail, &descriptor));
+    assert_null(net_get_rail_scratch(&end.net, rail, &descriptor));
     assert_null(descriptor);
     callocs.left = -1;
     refused = 2;
-    assert_null(net_rail_scratch(&end.net, rail, &descriptor));
+    assert_null(net_get_rail_scratch(&end.net, rail, &descriptor));
     refused = 0;
-    void *scratch = net_rail_scratch(&end.net, rail, &descriptor);
+    void *scratch = net_get_rail_scratch(&end.net, rail, &descriptor);
     assert_non_null(scratch);
     assert_memory(0, 1, scratch, 8, FI_READ);
     assert_ptr_equal(descriptor, end.memories[0].handle);
     descriptor = NULL;
-    assert_ptr_equal(net_rail_scratch(&end.net, rail, &descriptor), scratch);
+    assert_ptr_equal(net_get_rail_scratch(&end.net, rail, &descriptor), scratch);
     assert_ptr_equal(descriptor, end.memories[0].handle);
     assert_int_equal(end.memory_count, 1);
     rail = &end.net.rails[2];
     rail->traits.registers_local = false;
-    assert_non_null(net_rail_scratch(&end.net, rail, &descriptor));
+    assert_non_null(net_get_rail_scratch(&end.net, rail, &descriptor));
     assert_null(descriptor);
     assert_int_equal(end.memory_count, 1);
 }
@@ -302,7 +302,8 @@ static void keys_of_peers_are_asked_for_once(void **context)
     const struct net_key *keys = NULL;
     (void)context;
     answer_status = WEFT_ERR_TIMEOUT;
-    assert_int_equal(net_peer_rail_keys(&end.state, peer, SEG_HEAP, 2, &keys), WEFT_ERR_TIMEOUT);
+    assert_int_equal(net_get_peer_rail_keys(&end.state, peer, SEG_HEAP, 2, &keys),
+                     WEFT_ERR_TIMEOUT);
     answer_status = WEFT_OK;
     static const struct {
         enum segment_id segment;
@@ -313,7 +314,8 @@ static void keys_of_peers_are_asked_for_once(void **context)
     for (int i = 0; i < 6; i++) {
         int before = asked;
         assert_int_equal(
-            net_peer_rail_keys(&end.state, peer, rows[i].segment, rows[i].chunk, &keys), WEFT_OK);
+            net_get_peer_rail_keys(&end.state, peer, rows[i].segment, rows[i].chunk, &keys),
+            WEFT_OK);
         if (asked != before) {
             assert_int_equal(asked, rows[i].asked);
             assert_int_equal(question.kind, NET_RAIL_KEYS);
@@ -327,7 +329,7 @@ static void keys_of_peers_are_asked_for_once(void **context)
     }
     assert_int_equal(asked, 4);
     callocs.left = 0;
-    assert_int_equal(net_peer_rail_keys(&end.state, peer, SEG_SYSTEM, 0, &keys),
+    assert_int_equal(net_get_peer_rail_keys(&end.state, peer, SEG_SYSTEM, 0, &keys),
                      WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "no private memory for the keys of PE 1"));
     callocs.left = -1;

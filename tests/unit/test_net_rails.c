@@ -125,7 +125,7 @@ static int prepare(void **state)
                              .endpoint = &endpoint,
                              .av = &addresses,
                              .cq = &completions,
-                             .descriptor = 5};
+                             .wait_descriptor = 5};
     registrations = bindings = enablings = closings = bind_error = enable_error = 0;
     memset(register_errors, 0, sizeof register_errors);
     access_error = 0;
@@ -140,7 +140,7 @@ static void keys_that_are_taken(void **state)
     (void)state;
     for (int i = 0; i < 7; i++)
         register_errors[i] = -FI_ENOKEY;
-    assert_int_equal(net_register(&rail, name, 4, FI_READ, &made), 0);
+    assert_int_equal(net_register_memory(&rail, name, 4, FI_READ, &made), 0);
     assert_int_equal(registrations, 8);
     assert_ptr_equal(made, &memory);
     assert_int_equal(bindings, 0);
@@ -152,15 +152,15 @@ static void keys_that_are_taken(void **state)
     assert_true(differ);
     registrations = 0;
     register_errors[7] = -FI_ENOKEY;
-    assert_int_equal(net_register(&rail, name, 4, FI_READ, &made), -FI_ENOKEY);
+    assert_int_equal(net_register_memory(&rail, name, 4, FI_READ, &made), -FI_ENOKEY);
     assert_int_equal(registrations, 8);
     assert_null(made);
     registrations = 0;
     register_errors[0] = -FI_ENOMEM; /* any other error ends it */
-    assert_int_equal(net_register(&rail, name, 4, FI_READ, &made), -FI_ENOMEM);
+    assert_int_equal(net_register_memory(&rail, name, 4, FI_READ, &made), -FI_ENOMEM);
     assert_int_equal(registrations, 1);
     rail.endpoint = NULL;
-    assert_int_equal(net_register(&rail, name, 4, FI_READ, &made), -FI_EOPBADSTATE);
+    assert_int_equal(net_register_memory(&rail, name, 4, FI_READ, &made), -FI_EOPBADSTATE);
     assert_int_equal(registrations, 1);
 }
 
@@ -169,18 +169,18 @@ static void memory_is_bound_where_that_is_wanted(void **state)
     struct fid_mr *made;
     (void)state;
     rail.traits.binds_memory = true;
-    assert_int_equal(net_register(&rail, name, 4, FI_READ, &made), 0);
+    assert_int_equal(net_register_memory(&rail, name, 4, FI_READ, &made), 0);
     assert_int_equal(bindings, 1);
     assert_int_equal(enablings, 1);
     assert_ptr_equal(made, &memory);
     bind_error = -FI_EBUSY;
-    assert_int_equal(net_register(&rail, name, 4, FI_READ, &made), -FI_EBUSY);
+    assert_int_equal(net_register_memory(&rail, name, 4, FI_READ, &made), -FI_EBUSY);
     assert_int_equal(enablings, 1);
     assert_int_equal(closings, 1);
     assert_null(made);
     bind_error = 0;
     enable_error = -FI_EBUSY;
-    assert_int_equal(net_register(&rail, name, 4, FI_READ, &made), -FI_EBUSY);
+    assert_int_equal(net_register_memory(&rail, name, 4, FI_READ, &made), -FI_EBUSY);
     assert_int_equal(closings, 2);
     assert_null(made);
 }
@@ -189,27 +189,27 @@ static void memory_is_bound_where_that_is_wanted(void **state)
 
 static void accesses_are_counted(void **state)
 {
-    struct net_post post = {.reads = true};
+    struct net_post post = {.counted_read = true};
     struct fi_msg_rma message = {0};
     (void)state;
-    assert_int_equal(net_access(&rail, &post, &message, true), 0);
+    assert_int_equal(net_post_rma(&rail, &post, &message, true), 0);
     assert_true(wrote);
     assert_int_equal(flags_seen, FI_COMPLETION);
     assert_ptr_equal(context_seen, &post.context);
-    assert_false(post.reads);
-    assert_int_equal(rail.reads, 0);
-    rail.traits.confirmed = true;
-    net_access(&rail, &post, &message, true);
+    assert_false(post.counted_read);
+    assert_int_equal(rail.reads_in_flight, 0);
+    rail.traits.delivery_complete = true;
+    net_post_rma(&rail, &post, &message, true);
     assert_int_equal(flags_seen, FI_COMPLETION | FI_DELIVERY_COMPLETE);
-    assert_int_equal(net_access(&rail, &post, &message, false), 0);
+    assert_int_equal(net_post_rma(&rail, &post, &message, false), 0);
     assert_false(wrote);
     assert_int_equal(flags_seen, FI_COMPLETION);
-    assert_true(post.reads);
-    assert_int_equal(rail.reads, 1);
+    assert_true(post.counted_read);
+    assert_int_equal(rail.reads_in_flight, 1);
     access_error = -FI_EAGAIN;
-    assert_int_equal(net_access(&rail, &post, &message, false), -FI_EAGAIN);
-    assert_false(post.reads);
-    assert_int_equal(rail.reads, 1);
+    assert_int_equal(net_post_rma(&rail, &post, &message, false), -FI_EAGAIN);
+    assert_false(post.counted_read);
+    assert_int_equal(rail.reads_in_flight, 1);
 }
 
 /* ----------------------------------------------------------------------------------------- ends */
@@ -223,15 +223,15 @@ static void what_is_closed(void **state)
     } rows[] = {{0, false, false}, {3, false, false}, {0, true, false}, {1, true, true}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         prepare(state);
-        rail.reads = rows[i].reads;
-        rail.traits.dies_of_reads = rows[i].dies;
+        rail.reads_in_flight = rows[i].reads;
+        rail.traits.crashes_on_reads = rows[i].dies;
         net_close_endpoint(&rail);
         assert_null(rail.endpoint);
-        assert_int_equal(rail.reads, 0);
-        assert_int_equal(rail.kept, rows[i].kept);
+        assert_int_equal(rail.reads_in_flight, 0);
+        assert_int_equal(rail.left_open, rows[i].kept);
         assert_int_equal(closings, !rows[i].kept);
         net_close_objects(&rail);
-        assert_int_equal(rail.descriptor, -1);
+        assert_int_equal(rail.wait_descriptor, -1);
         assert_int_equal(closings, rows[i].kept ? 0 : 5);
         assert_int_equal(rail.cq == NULL && rail.av == NULL && rail.domain == NULL && !rail.fabric,
                          !rows[i].kept);
@@ -248,32 +248,33 @@ static void refusals_in_words(void **state)
     char limit[96];
     (void)state;
     for (int sign = -1; sign <= 1; sign += 2) {
-        assert_int_equal(net_refused(&net, &rail, "fi_endpoint", sign * FI_ENOSYS),
+        assert_int_equal(net_call_failed(&net, &rail, "fi_endpoint", sign * FI_ENOSYS),
                          WEFT_ERR_SYSTEM);
         assert_string_equal(base_last_error(),
                             "fi_endpoint: it is not there (provider tcp on eth5)");
     }
-    net_limit(&rail, FI_EINVAL, limit, sizeof limit);
+    net_limit_text(&rail, FI_EINVAL, limit, sizeof limit);
     assert_string_equal(limit, "");
-    net_limit(&rail, EMFILE, limit, sizeof limit);
+    net_limit_text(&rail, EMFILE, limit, sizeof limit);
     assert_memory_equal(limit, "; the limit of open files (ulimit -n) is ", 41);
-    assert_false(net_no_descriptor());
+    assert_false(net_out_of_descriptors());
     domain_attr.name = NULL;
-    assert_string_equal(net_interface(&rail), "an interface without a name");
+    assert_string_equal(net_interface_name(&rail), "an interface without a name");
     domain_attr.name = name;
 }
 
 static void where_a_peer_is(void **state)
 {
-    char text[NET_WHERE_BYTES] = "before";
+    char text[NET_ADDRESS_TEXT_BYTES] = "before";
     struct net_peer peer = {.address = {9, 7, FI_ADDR_NOTAVAIL, 8}};
     (void)state;
-    assert_string_equal(net_where(&rail, 1, &peer, text), " at 10.1.0.2:4711");
-    assert_string_equal(net_where(&rail, 0, &peer, text), ""); /* the provider does not tell, */
-    assert_string_equal(net_where(&rail, 2, &peer, text), "");
-    assert_string_equal(net_where(&rail, 3, &peer, text), ""); /* or has longer ones */
+    assert_string_equal(net_address_text(&rail, 1, &peer, text), " at 10.1.0.2:4711");
+    assert_string_equal(net_address_text(&rail, 0, &peer, text),
+                        ""); /* the provider does not tell, */
+    assert_string_equal(net_address_text(&rail, 2, &peer, text), "");
+    assert_string_equal(net_address_text(&rail, 3, &peer, text), ""); /* or has longer ones */
     rail.av = NULL;
-    assert_string_equal(net_where(&rail, 1, &peer, text), "");
+    assert_string_equal(net_address_text(&rail, 1, &peer, text), "");
 }
 
 int main(void)

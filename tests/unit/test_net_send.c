@@ -52,9 +52,9 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
     last->first = count > sizeof last->head
                       ? ((const struct net_record *)(bytes + sizeof last->head))->kind
                       : 0;
-    const struct net_line *line = &at->peers[at->sent_to / 10].sends;
-    last->number =
-        last->head.number - (last->head.flags & NET_ANSWERS ? line->answers : line->requests);
+    const struct net_session *line = &at->peers[at->sent_to / 10].outgoing;
+    last->number = last->head.sequence -
+                   (last->head.flags & NET_ANSWERS ? line->first_answer : line->first_request);
 }
 
 static int open_end(void **context)
@@ -88,7 +88,7 @@ static int free_count(void)
 static struct net_record *request(size_t bytes)
 {
     struct net_record *record = NULL;
-    assert_int_equal(net_request(&end.state, peer, bytes, &record), WEFT_OK);
+    assert_int_equal(net_add_request(&end.state, peer, bytes, &record), WEFT_OK);
     record->kind = NET_PUT;
     return record;
 }
@@ -99,7 +99,7 @@ static void send_requests(struct net_peer *to, int count)
     peer = to;
     for (int i = 0; i < count; i++) {
         request(8);
-        net_flush(&end.net, peer, false);
+        net_flush_requests(&end.net, peer, false);
     }
     peer = before;
 }
@@ -111,18 +111,19 @@ static void a_new_message_is_new(void **context)
 {
     (void)context;
     struct net_message *old = end.net.free_messages;
-    old->in_flight = old->queued = old->kept = old->probe = true;
-    old->number = 77;
+    old->in_flight = old->queued = old->unacknowledged = old->is_probe = true;
+    old->sequence = 77;
     old->post.kind = NET_POST_RECEIVE;
     memset(old->bytes, 0xee, sizeof old->bytes);
     struct net_message *message = net_new_message(&end.net, peer);
     assert_ptr_equal(message, old);
-    assert_false(message->in_flight || message->queued || message->kept || message->probe);
-    assert_int_equal(message->number, 0);
+    assert_false(message->in_flight || message->queued || message->unacknowledged ||
+                 message->is_probe);
+    assert_int_equal(message->sequence, 0);
     assert_int_equal(message->post.kind, NET_POST_SEND);
     assert_ptr_equal(message->post.peer, peer);
     const struct net_head *head = (const void *)message->bytes;
-    assert_int_equal(head->word, peer->sends.word);
+    assert_int_equal(head->auth_word, peer->outgoing.auth_word);
     assert_int_equal(head->bytes, sizeof *head);
     assert_int_equal(head->flags, 0);
     const struct net_record nothing = {0};
@@ -130,7 +131,7 @@ static void a_new_message_is_new(void **context)
     assert_memory_equal(record, &nothing, sizeof nothing);
     assert_ptr_equal(record, message->bytes + sizeof *head);
     assert_int_equal(head->bytes, sizeof *head + sizeof *record + 16);
-    net_let_go(&end.net, message);
+    net_release_message(&end.net, message);
     assert_ptr_equal(end.net.free_messages, message);
 }
 
@@ -141,10 +142,10 @@ static void buffers_come_from_slabs(void **context)
     struct net_message *taken[200];
     int left = free_count();
     for (int i = 0; i <= left; i++)
-        assert_non_null(taken[i] = net_take_message(&end.net));
+        assert_non_null(taken[i] = net_alloc_message(&end.net));
     assert_int_equal(free_count(), 31);
     for (int i = 0; i <= left; i++)
-        net_give_message(&end.net, taken[i]);
+        net_free_message(&end.net, taken[i]);
 }
 
 /* To the last byte, and no further. */
@@ -154,44 +155,44 @@ static void a_message_is_filled(void **context)
     const size_t rest =
         NET_MESSAGE_BYTES - sizeof(struct net_head) - 2 * sizeof(struct net_record) - 104;
     request(100);
-    const struct net_message *first = peer->open;
+    const struct net_message *first = peer->open_message;
     request(rest - 7);
-    assert_ptr_equal(peer->open, first);
+    assert_ptr_equal(peer->open_message, first);
     assert_int_equal(((const struct net_head *)(const void *)first->bytes)->bytes,
                      NET_MESSAGE_BYTES);
-    assert_int_equal(end.channels[1].last, END_REQUESTS + 1);
+    assert_int_equal(end.channels[1].last_message, END_REQUESTS + 1);
     assert_int_equal(sent_count, 0);
     request(0);
     assert_int_equal(sent_count, 1);
     assert_int_equal(sent[0].head.bytes, NET_MESSAGE_BYTES);
     assert_int_equal(sent[0].number, END_REQUESTS + 1);
-    assert_int_equal(end.channels[1].last, END_REQUESTS + 2);
+    assert_int_equal(end.channels[1].last_message, END_REQUESTS + 2);
     assert_int_equal(end.state.touched[0], 1);
-    net_flush(&end.net, peer, false);
-    assert_null(peer->open);
+    net_flush_requests(&end.net, peer, false);
+    assert_null(peer->open_message);
     request(100);
     request(rest + 1);
     assert_int_equal(sent_count, 3);
     assert_int_equal(sent[2].head.bytes, sizeof(struct net_head) + sizeof(struct net_record) + 104);
-    net_flush(&end.net, peer, false);
+    net_flush_requests(&end.net, peer, false);
 }
 
 static void the_head_says_how_far_this_end_is(void **context)
 {
     (void)context;
     peer->handled = 41;
-    peer->answers_came = 17;
+    peer->answers_received = 17;
     request(8);
-    net_flush(&end.net, peer, false);
-    assert_int_equal(sent[0].head.handled - peer->takes.requests, 41);
-    assert_int_equal(sent[0].head.answered - peer->takes.answers, 17);
+    net_flush_requests(&end.net, peer, false);
+    assert_int_equal(sent[0].head.handled - peer->incoming.first_request, 41);
+    assert_int_equal(sent[0].head.answers_received - peer->incoming.first_answer, 17);
     assert_int_equal(sent[0].head.from, 0);
     peer->answers_sent = 5;
-    net_answer(&end.net, peer, 8)->kind = NET_DATA;
+    net_add_answer(&end.net, peer, 8)->kind = NET_DATA;
     net_send_answers(&end.net);
     assert_int_equal(sent[1].number, 6);
     assert_int_equal(sent[1].head.flags, NET_ANSWERS);
-    assert_int_equal(sent[1].head.handled - peer->takes.requests, 41);
+    assert_int_equal(sent[1].head.handled - peer->incoming.first_request, 41);
 }
 
 /* Every sixteenth message asks, where nobody asked before. */
@@ -203,28 +204,28 @@ static void messages_ask_to_be_told(void **context)
         for (int k = 0; k < 15; k++)
             assert_int_equal(sent[16 * i + k].head.flags, 0);
         send_requests(peer, 1);
-        assert_int_equal(sent[16 * i + 15].head.flags, NET_TELL);
-        assert_int_equal(peer->asked, END_REQUESTS + 16 * (i + 1));
-        peer->done = peer->sent;
+        assert_int_equal(sent[16 * i + 15].head.flags, NET_ACK_REQUEST);
+        assert_int_equal(peer->ack_requested, END_REQUESTS + 16 * (i + 1));
+        peer->acknowledged = peer->last_sent;
     }
     request(8);
-    net_flush(&end.net, peer, true);
-    assert_int_equal(sent[32].head.flags, NET_TELL);
-    assert_int_equal(peer->asked, peer->sent);
+    net_flush_requests(&end.net, peer, true);
+    assert_int_equal(sent[32].head.flags, NET_ACK_REQUEST);
+    assert_int_equal(peer->ack_requested, peer->last_sent);
 }
 
 /* An empty one asks where some have gone that did not; else there is nothing to ask for. */
 static void an_empty_message_asks(void **context)
 {
     (void)context;
-    net_flush(&end.net, peer, true);
+    net_flush_requests(&end.net, peer, true);
     assert_int_equal(sent_count, 0);
     send_requests(peer, 1);
-    net_flush(&end.net, peer, false);
+    net_flush_requests(&end.net, peer, false);
     assert_int_equal(sent_count, 1);
-    net_flush(&end.net, peer, true);
+    net_flush_requests(&end.net, peer, true);
     assert_int_equal(sent_count, 2);
-    assert_int_equal(sent[1].head.flags, NET_TELL);
+    assert_int_equal(sent[1].head.flags, NET_ACK_REQUEST);
     assert_int_equal(sent[1].head.bytes, sizeof(struct net_head));
     assert_int_equal(sent[1].number, END_REQUESTS + 2);
 }
@@ -234,7 +235,7 @@ static void gpu_memory_is_flushed_once(void **context)
     (void)context;
     peer->gpu_written = true;
     send_requests(peer, 2);
-    assert_int_equal(sent[0].head.flags, NET_FLUSH);
+    assert_int_equal(sent[0].head.flags, NET_FLUSH_GPU);
     assert_int_equal(sent[1].head.flags, 0);
 }
 
@@ -245,9 +246,9 @@ static void a_quiet_is_guessed(void **context)
     (void)context;
     net_flush_unanswered(&end.net, peer);
     assert_int_equal(sent_count, 0);
-    peer->guessed = true;
+    peer->guessed_quiet = true;
     net_flush_unanswered(&end.net, peer);
-    assert_true(peer->guessed); /* nothing was open */
+    assert_true(peer->guessed_quiet); /* nothing was open */
     const struct {
         bool follows, guessed, asks, follows_after;
     } rows[] = {{false, false, false, false},
@@ -256,13 +257,13 @@ static void a_quiet_is_guessed(void **context)
                 {false, true, false, false}};
     for (int i = 0; i < 4; i++) {
         peer->quiet_follows = rows[i].follows;
-        peer->guessed = rows[i].guessed;
+        peer->guessed_quiet = rows[i].guessed;
         request(8);
         net_flush_unanswered(&end.net, peer);
-        assert_null(peer->open);
-        assert_int_equal(sent[i].head.flags, rows[i].asks ? NET_TELL : 0);
+        assert_null(peer->open_message);
+        assert_int_equal(sent[i].head.flags, rows[i].asks ? NET_ACK_REQUEST : 0);
         assert_int_equal(peer->quiet_follows, rows[i].follows_after);
-        assert_int_equal(peer->guessed, rows[i].asks);
+        assert_int_equal(peer->guessed_quiet, rows[i].asks);
     }
 }
 
@@ -270,7 +271,7 @@ static void a_quiet_is_guessed(void **context)
 
 static weft_status one_is_done(struct net_peer *of)
 {
-    of->done += waits == 2;
+    of->acknowledged += waits == 2;
     return WEFT_OK;
 }
 
@@ -282,7 +283,7 @@ static weft_status time_is_over(struct net_peer *of)
 
 static weft_status another_thread_opens(struct net_peer *of)
 {
-    of->open = net_new_message(&end.net, of);
+    of->open_message = net_new_message(&end.net, of);
     return WEFT_OK;
 }
 
@@ -291,11 +292,11 @@ static void the_window_is_full(void **context)
     (void)context;
     send_requests(peer, NET_WINDOW - 1);
     assert_int_equal(waits, 0);
-    assert_non_null(net_try_request(&end.state, peer, 8));
-    net_flush(&end.net, peer, false);
-    assert_int_equal(end.channels[1].last, END_REQUESTS + NET_WINDOW);
-    assert_null(net_try_request(&end.state, peer, 8));
-    assert_null(peer->open);
+    assert_non_null(net_try_add_request(&end.state, peer, 8));
+    net_flush_requests(&end.net, peer, false);
+    assert_int_equal(end.channels[1].last_message, END_REQUESTS + NET_WINDOW);
+    assert_null(net_try_add_request(&end.state, peer, 8));
+    assert_null(peer->open_message);
     meanwhile = one_is_done;
     waits_ended = 0;
     request(8);
@@ -304,66 +305,66 @@ static void the_window_is_full(void **context)
     assert_int_equal(waited.operation, BOX_OP_PUT);
     assert_int_equal(waited.pe, 1);
     assert_int_equal(waited.expected, END_REQUESTS + 1);
-    net_flush(&end.net, peer, false);
+    net_flush_requests(&end.net, peer, false);
     meanwhile = time_is_over;
     struct net_record *record;
-    assert_int_equal(net_request(&end.state, peer, 8, &record), WEFT_ERR_TIMEOUT);
-    assert_null(peer->open);
-    assert_int_equal(end.channels[1].last, END_REQUESTS + NET_WINDOW + 1);
+    assert_int_equal(net_add_request(&end.state, peer, 8, &record), WEFT_ERR_TIMEOUT);
+    assert_null(peer->open_message);
+    assert_int_equal(end.channels[1].last_message, END_REQUESTS + NET_WINDOW + 1);
     meanwhile = another_thread_opens;
     int left = free_count();
     request(8);
     assert_int_equal(free_count(), left - 1);
-    net_flush(&end.net, peer, false);
+    net_flush_requests(&end.net, peer, false);
 }
 
 static void requests_that_may_not_wait(void **context)
 {
     (void)context;
-    struct net_record *record = net_try_request(&end.state, peer, 4000);
-    assert_ptr_equal(record, peer->open->bytes + sizeof(struct net_head));
-    assert_int_equal(end.channels[1].last, END_REQUESTS + 1);
-    assert_ptr_equal(net_try_request(&end.state, peer, 4000), (char *)(record + 1) + 4000);
+    struct net_record *record = net_try_add_request(&end.state, peer, 4000);
+    assert_ptr_equal(record, peer->open_message->bytes + sizeof(struct net_head));
+    assert_int_equal(end.channels[1].last_message, END_REQUESTS + 1);
+    assert_ptr_equal(net_try_add_request(&end.state, peer, 4000), (char *)(record + 1) + 4000);
     assert_int_equal(sent_count, 0);
-    assert_non_null(net_try_request(&end.state, peer, 4000));
+    assert_non_null(net_try_add_request(&end.state, peer, 4000));
     assert_int_equal(sent_count, 1);
-    assert_int_equal(end.channels[1].last, END_REQUESTS + 2);
-    net_flush(&end.net, peer, false);
+    assert_int_equal(end.channels[1].last_message, END_REQUESTS + 2);
+    net_flush_requests(&end.net, peer, false);
 }
 
 static weft_status all_is_done(struct net_peer *of)
 {
-    of->done = of->sent;
+    of->acknowledged = of->last_sent;
     return WEFT_OK;
 }
 
 static void awaiting_what_was_sent(void **context)
 {
     (void)context;
-    assert_int_equal(net_await_done(&end.net, peer, END_REQUESTS), WEFT_OK);
+    assert_int_equal(net_await_acknowledged(&end.net, peer, END_REQUESTS), WEFT_OK);
     assert_int_equal(waits + sent_count, 0);
     send_requests(peer, 2);
     meanwhile = all_is_done;
-    assert_int_equal(net_await_done(&end.net, peer, END_REQUESTS + 2), WEFT_OK);
+    assert_int_equal(net_await_acknowledged(&end.net, peer, END_REQUESTS + 2), WEFT_OK);
     assert_int_equal(waits, 1);
     assert_int_equal(waited.operation, BOX_OP_QUIET);
     assert_int_equal(waited.expected, END_REQUESTS + 2);
     assert_int_equal(sent_count, 3);
-    assert_int_equal(sent[2].head.flags, NET_TELL);
+    assert_int_equal(sent[2].head.flags, NET_ACK_REQUEST);
     request(8);
-    net_flush(&end.net, peer, true); /* it asks already */
-    assert_int_equal(net_await_done(&end.net, peer, peer->sent), WEFT_OK);
+    net_flush_requests(&end.net, peer, true); /* it asks already */
+    assert_int_equal(net_await_acknowledged(&end.net, peer, peer->last_sent), WEFT_OK);
     assert_int_equal(sent_count, 4);
     assert_int_equal(waits, 2);
     waits_ended = 0;
     send_requests(peer, 1);
     meanwhile = time_is_over;
-    assert_int_equal(net_await_done(&end.net, peer, peer->sent), WEFT_ERR_TIMEOUT);
+    assert_int_equal(net_await_acknowledged(&end.net, peer, peer->last_sent), WEFT_ERR_TIMEOUT);
     assert_int_equal(waits_ended, 2); /* of the window, and this one */
     peer->failed = WEFT_ERR_PATH;
-    peer->accounted = true;
+    peer->launcher_queried = true;
     sent_count = 0;
-    assert_int_equal(net_await_done(&end.net, peer, peer->sent + 1), WEFT_ERR_PATH);
+    assert_int_equal(net_await_acknowledged(&end.net, peer, peer->last_sent + 1), WEFT_ERR_PATH);
     assert_int_equal(sent_count, 0);
 }
 
@@ -373,25 +374,25 @@ static void answers_fill_messages(void **context)
 {
     (void)context;
     for (int i = 0; i < 3; i++)
-        net_answer(&end.net, peer, 4000)->kind = NET_DATA;
+        net_add_answer(&end.net, peer, 4000)->kind = NET_DATA;
     assert_int_equal(sent_count, 1); /* which is full */
     assert_int_equal(sent[0].head.flags, NET_ANSWERS);
     assert_int_equal(sent[0].number, 1);
     assert_int_equal(sent[0].head.bytes,
                      sizeof(struct net_head) + 2 * (sizeof(struct net_record) + 4000));
-    assert_ptr_equal(end.net.answering, peer);
-    assert_null(peer->next_answering);
-    net_answer(&end.net, &end.peers[2], 8)->kind = NET_LIFTED;
-    net_answer(&end.net, &end.peers[2], 8);
+    assert_ptr_equal(end.net.to_answer, peer);
+    assert_null(peer->next_to_answer);
+    net_add_answer(&end.net, &end.peers[2], 8)->kind = NET_SLOT_READY;
+    net_add_answer(&end.net, &end.peers[2], 8);
     net_send_answers(&end.net);
     assert_int_equal(sent_count, 3);
     assert_int_equal(sent[1].to, end_address(2, 0));
-    assert_int_equal(sent[1].first, NET_LIFTED);
+    assert_int_equal(sent[1].first, NET_SLOT_READY);
     assert_int_equal(sent[1].number, 1);
     assert_int_equal(sent[2].to, end_address(1, 0));
     assert_int_equal(sent[2].number, 2);
-    assert_null(peer->answers);
-    assert_false(peer->answering);
+    assert_null(peer->open_answers);
+    assert_false(peer->answer_queued);
     net_send_answers(&end.net);
     assert_int_equal(sent_count, 3);
 }
@@ -424,22 +425,22 @@ static void refused_for_now(void **context)
     assert_int_equal(sent_count, 0);
     assert_int_equal(tries[1], 1);
     assert_int_equal(tries[2], 0); /* behind one that waits */
-    assert_true(end.net.waiting->queued);
-    net_retry(&end.net);
+    assert_true(end.net.blocked_sends->queued);
+    net_retry_sends(&end.net);
     assert_int_equal(tries[1], 2);
     assert_int_equal(sent_count, 2);
     assert_int_equal(sent[0].number, END_REQUESTS + 1);
     assert_int_equal(sent[1].number, END_REQUESTS + 2);
-    net_retry(&end.net);
+    net_retry_sends(&end.net);
     assert_int_equal(tries[1], 3);
     int n = 0;
-    for (const struct net_message *m = end.net.waiting; m; m = m->next, n++)
+    for (const struct net_message *m = end.net.blocked_sends; m; m = m->next, n++)
         assert_true(m->queued && m->post.peer == peer);
     assert_int_equal(n, 3);
     send_requests(other, 1);
     refusals[1] = 0;
-    net_retry(&end.net);
-    assert_null(end.net.waiting);
+    net_retry_sends(&end.net);
+    assert_null(end.net.blocked_sends);
     assert_int_equal(sent_count, 6);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(sent[2 + i].to, end_address(1, 0));
@@ -449,9 +450,9 @@ static void refused_for_now(void **context)
     assert_int_equal(sent_count, 7);
     for (int i = 0; i < end.sent_count; i++)
         assert_true(end.sent[i]->in_flight && !end.sent[i]->queued);
-    assert_int_equal(end.net.rails[0].sending, 7);
+    assert_int_equal(end.net.rails[0].sends_in_flight, 7);
     end_sends_complete(&end);
-    assert_int_equal(end.net.rails[0].sending, 0);
+    assert_int_equal(end.net.rails[0].sends_in_flight, 0);
 }
 
 /* With another rail it is kept for that; without, the peer is given up. */
@@ -461,38 +462,39 @@ static void refused_altogether(void **context)
     end.refuse = refuse;
     refusals[1] = -FI_ECONNREFUSED;
     request(8);
-    struct net_message *message = peer->open;
-    net_flush(&end.net, peer, false);
-    assert_string_equal(peer->suspect, "a message to PE 1 failed (provider tcp on lo): an error");
-    assert_string_equal(peer->cause, "an error");
-    assert_true(message->kept && !message->in_flight && !message->queued);
+    struct net_message *message = peer->open_message;
+    net_flush_requests(&end.net, peer, false);
+    assert_string_equal(peer->suspected_failure,
+                        "a message to PE 1 failed (provider tcp on lo): an error");
+    assert_string_equal(peer->suspected_cause, "an error");
+    assert_true(message->unacknowledged && !message->in_flight && !message->queued);
     assert_int_equal(peer->failed, WEFT_OK);
     memset(tries, 0, sizeof tries);
     request(8);
-    message = peer->open;
-    peer->suspect[1] = '\0';
-    net_flush(&end.net, peer, false); /* it waits for another rail */
+    message = peer->open_message;
+    peer->suspected_failure[1] = '\0';
+    net_flush_requests(&end.net, peer, false); /* it waits for another rail */
     assert_int_equal(tries[1], 0);
-    assert_ptr_equal(peer->kept, message);
-    assert_null(end.net.waiting);
+    assert_ptr_equal(peer->unacknowledged, message);
+    assert_null(end.net.blocked_sends);
     peer = &end.peers[2];
-    peer->closed = 1 << 1 | 1 << 2;
+    peer->closed_rails = 1 << 1 | 1 << 2;
     refusals[2] = -FI_ECONNREFUSED;
     int left = free_count();
     request(8);
-    net_flush(&end.net, peer, false);
+    net_flush_requests(&end.net, peer, false);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence,
                         "a message to PE 2 failed (provider tcp on lo): an error; no "
-                        "NIC is left that leads there");
+                        "other NIC reaches it");
     assert_int_equal(free_count(), left);
-    assert_int_equal(end.net.rails[0].sending, 0);
+    assert_int_equal(end.net.rails[0].sends_in_flight, 0);
     memset(tries, 0, sizeof tries);
     message = net_new_message(&end.net, peer);
-    net_send(&end.net, message); /* to a peer that has failed: lost with it */
+    net_send_message(&end.net, message); /* to a peer that has failed: lost with it */
     assert_int_equal(tries[2], 0);
     assert_int_equal(free_count(), left);
-    assert_null(peer->kept);
+    assert_null(peer->unacknowledged);
 }
 
 /* Kept until it has arrived where it could go again, and only there. */
@@ -500,29 +502,29 @@ static void sent_messages_are_kept(void **context)
 {
     (void)context;
     struct net_peer *other = &end.peers[2];
-    other->closed = 1 << 1 | 1 << 2;
+    other->closed_rails = 1 << 1 | 1 << 2;
     int left = free_count();
     send_requests(peer, 1);
     send_requests(other, 1);
-    assert_non_null(peer->kept);
-    assert_null(other->kept);
+    assert_non_null(peer->unacknowledged);
+    assert_null(other->unacknowledged);
     end_sends_complete(&end);
     assert_int_equal(free_count(), left - 1);
-    assert_false(peer->kept->in_flight);
-    net_forget_kept(&end.net, peer);
+    assert_false(peer->unacknowledged->in_flight);
+    net_drop_unacknowledged(&end.net, peer);
     assert_int_equal(free_count(), left);
-    peer->via = 1;
-    other->closed = 1 << 2; /* the first is left */
-    other->via = 1;
+    peer->current_rail = 1;
+    other->closed_rails = 1 << 2; /* the first is left */
+    other->current_rail = 1;
     send_requests(other, 1);
     assert_int_equal(sent[2].to, end_address(2, 1));
-    assert_int_equal(end.net.rails[1].sending, 1);
-    assert_non_null(other->kept);
-    assert_int_equal(other->kept->rail, 1);
+    assert_int_equal(end.net.rails[1].sends_in_flight, 1);
+    assert_non_null(other->unacknowledged);
+    assert_int_equal(other->unacknowledged->rail, 1);
     end.net.rail_count = 2;
-    peer->closed = 1 << 0;
+    peer->closed_rails = 1 << 0;
     send_requests(peer, 1);
-    assert_null(peer->kept);
+    assert_null(peer->unacknowledged);
     end.net.rail_count = END_RAILS;
 }
 

@@ -8,14 +8,14 @@
 static void a_put_through_lots_is_copied_written_and_told(void **context)
 {
     (void)context;
-    struct net_parcel *piece = begin(WRITE | HERE | THERE | DEVICE, SEG_GPU, 80);
-    assert_int_equal(piece->phase, FILLING);
+    struct net_staged_fragment *fragment = begin(WRITE | HERE | THERE | DEVICE, SEG_GPU, 80);
+    assert_int_equal(fragment->phase, COPYING_IN);
     assert_counts(1, 1, 0, 0);
-    peer->gpu_flush = true; /* the owner's GPU copies: nothing is to be flushed */
-    assert_int_equal(end.state.under_way, 1);
+    peer->gpu_needs_flush = true; /* the owner's GPU copies: nothing is to be flushed */
+    assert_int_equal(end.state.in_flight, 1);
     assert_int_equal(end.state.touched_count, 1);
     assert_true(stage->active);
-    assert_ptr_equal(end.net.stages, stage);
+    assert_ptr_equal(end.net.active_stages, stage);
     assert_int_equal(copy_count, 1);
     assert_int_equal(copies[0].lane, 2);
     assert_ptr_equal(copies[0].to, lots);
@@ -23,13 +23,13 @@ static void a_put_through_lots_is_copied_written_and_told(void **context)
     assert_int_equal(copies[0].bytes, 80);
     /* The copy is not complete. */
     assert_false(net_stage_advance(&end.net));
-    assert_true(end.net.restless);
+    assert_true(end.net.needs_polling);
     assert_int_equal(end.access_count, 0);
     assert_counts(1, 1, 0, 0);
     /* The message follows the write, so that word goes at once. */
     passed = true;
     assert_true(net_stage_advance(&end.net));
-    assert_false(end.net.restless);
+    assert_false(end.net.needs_polling);
     assert_int_equal(end.access_count, 1);
     assert_true(end.accesses[0].write);
     assert_int_equal(end.accesses[0].rail, 0);
@@ -38,21 +38,21 @@ static void a_put_through_lots_is_copied_written_and_told(void **context)
     assert_int_equal(end.accesses[0].key, KEY);
     assert_int_equal(end.accesses[0].bytes, 80);
     assert_int_equal(end.accesses[0].to, end_address(1, 0));
-    assert_int_equal(piece->phase, TOLD);
+    assert_int_equal(fragment->phase, NOTIFIED);
     assert_counts(0, 0, 0, 0);
     assert_false(channel->unconfirmed);
-    assert_int_equal(peer->loose, 0);
+    assert_int_equal(peer->unconfirmed_write, 0);
     assert_int_equal(word_count, 1);
-    assert_word(0, NET_LANDED, 1, 240, 80);
-    assert_int_equal(piece->told, peer->sent);
+    assert_word(0, NET_SLOT_PUT, 1, 240, 80);
+    assert_int_equal(fragment->notify_message, peer->last_sent);
     /* The lot is free when both the NIC and the owner are done with it. */
-    peer->done = peer->sent;
+    peer->acknowledged = peer->last_sent;
     assert_false(net_stage_advance(&end.net));
     access_done();
-    peer->done = peer->sent - 1;
+    peer->acknowledged = peer->last_sent - 1;
     assert_false(net_stage_advance(&end.net));
-    assert_int_equal(end.state.under_way, 1);
-    peer->done = peer->sent;
+    assert_int_equal(end.state.in_flight, 1);
+    peer->acknowledged = peer->last_sent;
     assert_true(net_stage_advance(&end.net));
     assert_false(peer->gpu_written);
     assert_idle(1);
@@ -61,62 +61,62 @@ static void a_put_through_lots_is_copied_written_and_told(void **context)
 static void word_of_a_confirmed_write_waits_for_it(void **context)
 {
     (void)context;
-    end.net.rails[0].traits.confirmed = true;
-    struct net_parcel *piece = begin(WRITE | HERE | THERE, SEG_GPU, 33);
+    end.net.rails[0].traits.delivery_complete = true;
+    struct net_staged_fragment *fragment = begin(WRITE | HERE | THERE, SEG_GPU, 33);
     assert_memory_equal(lots, local + 16, 33);
     assert_int_equal(lots[33], 0);
     assert_int_equal(copy_count, 0);
-    assert_int_equal(piece->phase, POSTED);
+    assert_int_equal(fragment->phase, POSTED);
     assert_int_equal(word_count, 0);
     assert_counts(1, 0, 0, 0);
     assert_false(net_stage_advance(&end.net));
     access_done();
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(word_count, 1);
-    assert_int_equal(piece->phase, TOLD);
+    assert_int_equal(fragment->phase, NOTIFIED);
     assert_counts(0, 0, 0, 0);
 }
 
 static void owner_does_all(void)
 {
     assert_true(net_stage_advance(&end.net));
-    peer->done = peer->sent;
+    peer->acknowledged = peer->last_sent;
     assert_true(net_stage_advance(&end.net));
 }
 
 static void each_piece_has_its_lot_and_they_go_round(void **context)
 {
     (void)context;
-    end.net.rails[0].traits.confirmed = true;
+    end.net.rails[0].traits.delivery_complete = true;
     for (int i = 0; i < LOTS; i++) {
-        struct net_parcel *piece = begin(WRITE | HERE | THERE, SEG_GPU, 40 + (size_t)i);
-        assert_ptr_equal(piece, &stage->pieces[i]);
-        assert_int_equal(piece->number, i + 1);
+        struct net_staged_fragment *fragment = begin(WRITE | HERE | THERE, SEG_GPU, 40 + (size_t)i);
+        assert_ptr_equal(fragment, &stage->fragments[i]);
+        assert_int_equal(fragment->sequence, i + 1);
         for (int r = 0; r < NET_RAILS; r++)
-            assert_int_equal(piece->ends.keys[r].base, ADDRESS + 1000 * r + LOT_BYTES * i);
+            assert_int_equal(fragment->ends.keys[r].base, ADDRESS + 1000 * r + LOT_BYTES * i);
         assert_ptr_equal(end.accesses[i].local, lots + LOT_BYTES * i);
         assert_int_equal(end.accesses[i].address, ADDRESS + LOT_BYTES * i);
     }
-    assert_int_equal(end.state.under_way, 3);
+    assert_int_equal(end.state.in_flight, 3);
     assert_counts(3, 0, 0, 0);
     /* The second one is over first: its lot is free when the first one is. */
-    net_stage_done(&end.net, end.accesses[1].post, true);
+    net_stage_completed(&end.net, end.accesses[1].post, true);
     owner_does_all();
-    assert_int_equal(stage->pieces[1].phase, OVER);
-    assert_int_equal(stage->gone, 0);
+    assert_int_equal(stage->fragments[1].phase, COMPLETE);
+    assert_int_equal(stage->last_retired, 0);
     assert_true(stage->active);
-    net_stage_done(&end.net, end.accesses[0].post, true);
+    net_stage_completed(&end.net, end.accesses[0].post, true);
     owner_does_all();
-    assert_int_equal(stage->gone, 2);
-    assert_word(0, NET_LANDED, 2, 240, 41);
-    assert_word(1, NET_LANDED, 1, 240, 40);
-    assert_ptr_equal(begin(WRITE | HERE | THERE, SEG_GPU, 50), &stage->pieces[0]);
+    assert_int_equal(stage->last_retired, 2);
+    assert_word(0, NET_SLOT_PUT, 2, 240, 41);
+    assert_word(1, NET_SLOT_PUT, 1, 240, 40);
+    assert_ptr_equal(begin(WRITE | HERE | THERE, SEG_GPU, 50), &stage->fragments[0]);
     assert_ptr_equal(end.accesses[3].local, lots);
     assert_int_equal(end.accesses[3].address, ADDRESS);
-    net_stage_done(&end.net, end.accesses[2].post, true);
-    net_stage_done(&end.net, end.accesses[3].post, true);
+    net_stage_completed(&end.net, end.accesses[2].post, true);
+    net_stage_completed(&end.net, end.accesses[3].post, true);
     owner_does_all();
-    assert_word(3, NET_LANDED, 4, 240, 50);
+    assert_word(3, NET_SLOT_PUT, 4, 240, 50);
     assert_idle(4);
 }
 
@@ -141,27 +141,27 @@ static void a_put_in_place_counts_as_a_write(void **context)
         int before = end.access_count, drops_before = drops;
         *channel = (struct net_channel){0};
         end.state.touched_count = 0;
-        peer->gpu_flush = rows[i].flush;
+        peer->gpu_needs_flush = rows[i].flush;
         peer->gpu_written = false;
-        peer->loose = 0;
-        end.net.rails[0].traits.confirmed = rows[i].confirmed;
-        struct net_parcel *piece =
+        peer->unconfirmed_write = 0;
+        end.net.rails[0].traits.delivery_complete = rows[i].confirmed;
+        struct net_staged_fragment *fragment =
             begin(WRITE | (rows[i].sure ? SURE : 0), rows[i].segment, 64 + i);
-        assert_int_equal(piece->phase, POSTED);
+        assert_int_equal(fragment->phase, POSTED);
         assert_int_equal(end.state.touched_count, 1);
         assert_counts(0, 1, 1, 0);
-        assert_int_equal(channel->settle, rows[i].settle);
+        assert_int_equal(channel->confirm_after_writes, rows[i].settle);
         assert_int_equal(peer->gpu_written, rows[i].written);
         assert_int_equal(channel->unconfirmed, rows[i].unconfirmed);
-        assert_int_equal(peer->loose, rows[i].loose ? peer->sent + 1 : 0);
+        assert_int_equal(peer->unconfirmed_write, rows[i].loose ? peer->last_sent + 1 : 0);
         assert_false(net_stage_advance(&end.net));
         peer->gpu_written = false;
         if (rows[i].sure) {
             assert_int_equal(end.access_count, before);
-            net_stage_came(piece);
+            net_stage_fragment_done(fragment);
             assert_counts(0, 1, 1, 0);
             assert_false(net_stage_advance(&end.net));
-            net_stage_came(piece);
+            net_stage_fragment_done(fragment);
         } else {
             assert_ptr_equal(end.accesses[before].local, local + 16);
             assert_int_equal(end.accesses[before].address, ADDRESS);
@@ -178,25 +178,25 @@ static void a_put_in_place_counts_as_a_write(void **context)
 static void a_transfer_over_rails_has_both_ends(void **context)
 {
     (void)context;
-    struct net_parcel *piece = begin(WRITE | SURE | SPREAD | PROOF, SEG_GPU, 77);
+    struct net_staged_fragment *fragment = begin(WRITE | SURE | SPREAD | PROOF, SEG_GPU, 77);
     assert_int_equal(transfers, 1);
     assert_ptr_equal(transfer_of, &end.state);
     assert_ptr_equal(transfer.peer, peer);
-    assert_ptr_equal(transfer.parcel, piece);
-    assert_ptr_equal(transfer.ends, &piece->ends);
+    assert_ptr_equal(transfer.staged, fragment);
+    assert_ptr_equal(transfer.ends, &fragment->ends);
     assert_ptr_equal(transfer.local, local + 16);
     assert_int_equal(transfer.bytes, 77);
     assert_true(transfer.write && transfer.spread && transfer.proof);
-    piece = begin(HERE | SURE, SEG_GPU, 78);
+    fragment = begin(HERE | SURE, SEG_GPU, 78);
     assert_int_equal(transfers, 2);
     assert_ptr_equal(transfer.local, lots + LOT_BYTES);
     assert_false(transfer.write || transfer.spread || transfer.proof);
     transfer_status = WEFT_ERR_NO_MEMORY;
-    piece = begin(WRITE | SURE, SEG_GPU, 79);
+    fragment = begin(WRITE | SURE, SEG_GPU, 79);
     assert_int_equal(peer->failed, WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(peer->sentence, "path net to PE 1: no transfer"));
-    assert_true(peer->accounted);
-    assert_int_equal(piece->phase, OVER);
+    assert_true(peer->launcher_queried);
+    assert_int_equal(fragment->phase, COMPLETE);
 }
 
 /* --------------------------------------------------------------------------------------- gets */
@@ -205,25 +205,26 @@ static void a_get_through_lots_is_asked_read_and_copied(void **context)
 {
     (void)context;
     begin(WRITE, SEG_GPU, 1); /* so that the second lot is used */
-    struct net_parcel *piece = begin(HERE | THERE | DEVICE, SEG_GPU, 90);
+    struct net_staged_fragment *fragment = begin(HERE | THERE | DEVICE, SEG_GPU, 90);
     assert_counts(0, 1, 1, 1);
-    assert_int_equal(piece->phase, ASKED);
+    assert_int_equal(fragment->phase, REQUESTED);
     assert_int_equal(word_count, 1);
-    assert_word(0, NET_LIFT, 2, 240, 90);
+    assert_word(0, NET_SLOT_GET, 2, 240, 90);
     assert_int_equal(end.access_count, 1);
     /* Answers to what was not asked, or not of a piece that asks. */
     static const uint64_t strange[] = {0, 1, 3, 5};
     for (int i = 0; i < 4; i++)
-        net_stage_lifted(&end.net, peer, &(struct net_result){.token = strange[i], .status = 3});
-    net_stage_lifted(&end.net, &end.peers[2], &(struct net_result){.token = 2});
-    assert_int_equal(piece->phase, ASKED);
-    assert_int_equal(stage->pieces[0].phase, POSTED);
+        net_stage_slot_ready(&end.net, peer,
+                             &(struct net_result){.token = strange[i], .status = 3});
+    net_stage_slot_ready(&end.net, &end.peers[2], &(struct net_result){.token = 2});
+    assert_int_equal(fragment->phase, REQUESTED);
+    assert_int_equal(stage->fragments[0].phase, POSTED);
     assert_int_equal(peer->failed, WEFT_OK);
     assert_false(net_stage_advance(&end.net));
-    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 2});
-    assert_int_equal(piece->phase, POSTING);
+    net_stage_slot_ready(&end.net, peer, &(struct net_result){.token = 2});
+    assert_int_equal(fragment->phase, POSTING);
     assert_string_equal(peer->sentence, "");
-    assert_false(peer->accounted);
+    assert_false(peer->launcher_queried);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(end.access_count, 2);
     assert_false(end.accesses[1].write);
@@ -234,19 +235,19 @@ static void a_get_through_lots_is_asked_read_and_copied(void **context)
     assert_int_equal(copy_count, 0);
     access_done();
     assert_true(net_stage_advance(&end.net));
-    assert_int_equal(piece->phase, EMPTYING);
+    assert_int_equal(fragment->phase, COPYING_OUT);
     assert_int_equal(copy_count, 1);
     assert_int_equal(copies[0].lane, 3);
     assert_ptr_equal(copies[0].to, local + 16);
     assert_ptr_equal(copies[0].from, lots + LOT_BYTES);
     assert_int_equal(copies[0].bytes, 90);
-    assert_true(end.net.restless);
+    assert_true(end.net.needs_polling);
     assert_counts(0, 1, 1, 1);
     passed = true;
     assert_true(net_stage_advance(&end.net));
     assert_counts(0, 1, 1, 0);
     assert_int_equal(flushes, 0);
-    net_stage_done(&end.net, end.accesses[0].post, true);
+    net_stage_completed(&end.net, end.accesses[0].post, true);
     assert_true(net_stage_advance(&end.net));
     assert_idle(2);
 }
@@ -274,7 +275,7 @@ static void a_get_into_gpu_memory_in_place_is_flushed(void **context)
     access_done();
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(flushes, 0); /* into host memory */
-    peer->gpu_flush = true;       /* what this PE has written */
+    peer->gpu_needs_flush = true; /* what this PE has written */
     begin(DEVICE, SEG_GPU, 50);
     assert_counts(0, 0, 0, 1);
     assert_ptr_equal(end.accesses[1].local, local + 16);
@@ -311,21 +312,21 @@ static void a_write_is_touched_again_when_it_is_posted(void **context)
 static void word_waits_for_the_window(void **context)
 {
     (void)context;
-    uint64_t done = peer->done;
-    peer->done = peer->sent - NET_WINDOW;
-    struct net_parcel *put = begin(WRITE | HERE | THERE, SEG_GPU, 50),
-                      *get = begin(HERE | THERE, SEG_GPU, 51);
-    assert_int_equal(put->phase, TELLING);
-    assert_int_equal(get->phase, ASKING);
+    uint64_t done = peer->acknowledged;
+    peer->acknowledged = peer->last_sent - NET_WINDOW;
+    struct net_staged_fragment *put = begin(WRITE | HERE | THERE, SEG_GPU, 50),
+                               *get = begin(HERE | THERE, SEG_GPU, 51);
+    assert_int_equal(put->phase, NOTIFYING);
+    assert_int_equal(get->phase, REQUESTING);
     assert_counts(1, 0, 0, 1);
     assert_false(net_stage_advance(&end.net));
     assert_int_equal(word_count, 0);
-    peer->done = done;
+    peer->acknowledged = done;
     assert_true(net_stage_advance(&end.net));
-    assert_int_equal(put->phase, TOLD);
-    assert_int_equal(get->phase, ASKED);
-    assert_word(0, NET_LANDED, 1, 240, 50);
-    assert_word(1, NET_LIFT, 2, 240, 51);
+    assert_int_equal(put->phase, NOTIFIED);
+    assert_int_equal(get->phase, REQUESTED);
+    assert_word(0, NET_SLOT_PUT, 1, 240, 50);
+    assert_word(1, NET_SLOT_GET, 2, 240, 51);
 }
 
 static void answers_of_pieces_that_are_over_are_ignored(void **context)
@@ -336,21 +337,22 @@ static void answers_of_pieces_that_are_over_are_ignored(void **context)
     net_stage_advance(&end.net);
     begin(WRITE, SEG_GPU, 51);
     begin(WRITE, SEG_GPU, 52);
-    struct net_parcel *piece = begin(HERE | THERE, SEG_GPU, 53);
-    assert_ptr_equal(piece, &stage->pieces[0]);
-    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 1});
-    assert_int_equal(piece->phase, ASKED);
-    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 4});
-    assert_int_equal(piece->phase, POSTING);
+    struct net_staged_fragment *fragment = begin(HERE | THERE, SEG_GPU, 53);
+    assert_ptr_equal(fragment, &stage->fragments[0]);
+    net_stage_slot_ready(&end.net, peer, &(struct net_result){.token = 1});
+    assert_int_equal(fragment->phase, REQUESTED);
+    net_stage_slot_ready(&end.net, peer, &(struct net_result){.token = 4});
+    assert_int_equal(fragment->phase, POSTING);
 }
 
 static void a_peer_that_cannot_lift_fails(void **context)
 {
     (void)context;
     begin(HERE | THERE, SEG_GPU, 90);
-    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 1, .status = WEFT_ERR_SYSTEM});
+    net_stage_slot_ready(&end.net, peer,
+                         &(struct net_result){.token = 1, .status = WEFT_ERR_SYSTEM});
     assert_int_equal(peer->failed, WEFT_ERR_SYSTEM);
-    assert_non_null(strstr(peer->sentence, "it could not carry out what PE 0 asked for"));
+    assert_non_null(strstr(peer->sentence, "it failed a request of PE 0"));
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(end.access_count, 0);
     assert_idle(1);

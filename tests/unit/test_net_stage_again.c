@@ -16,9 +16,9 @@ static void a_copy_that_fails_ends_the_peer(void **context)
     for (int get = 0; get < 2; get++)
         for (int i = 0; i < 2; i++) {
             copy_status = mark_status = WEFT_OK;
-            struct net_parcel *piece;
+            struct net_staged_fragment *fragment;
             if (get) {
-                piece = begin(HERE | DEVICE, SEG_GPU, 50);
+                fragment = begin(HERE | DEVICE, SEG_GPU, 50);
                 access_done();
             }
             copy_status = rows[i].copy;
@@ -26,15 +26,15 @@ static void a_copy_that_fails_ends_the_peer(void **context)
             if (get)
                 net_stage_advance(&end.net);
             else
-                piece = begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
+                fragment = begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
             assert_int_equal(peer->failed, rows[i].copy ? rows[i].copy : rows[i].mark);
-            assert_true(peer->accounted);
+            assert_true(peer->launcher_queried);
             assert_non_null(strstr(peer->sentence, rows[i].text));
-            assert_int_equal(piece->phase, OVER);
+            assert_int_equal(fragment->phase, COMPLETE);
             assert_int_equal(marks_put, 0);
             net_stage_advance(&end.net);
             peer->failed = WEFT_OK;
-            peer->accounted = false;
+            peer->launcher_queried = false;
         }
     assert_int_equal(forgotten, 4);
     assert_idle(4);
@@ -58,22 +58,22 @@ static void what_is_under_way_is_waited_for_when_the_peer_fails(void **context)
     (void)context;
     begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
     begin(WRITE, SEG_HEAP, 51);
-    struct net_parcel *parts = begin(WRITE | SURE, SEG_HEAP, 52);
+    struct net_staged_fragment *parts = begin(WRITE | SURE, SEG_HEAP, 52);
     peer->failed = WEFT_ERR_PEER_DEAD;
     assert_false(net_stage_advance(&end.net));
-    assert_true(end.net.restless);
+    assert_true(end.net.needs_polling);
     assert_int_equal(forgotten, 0);
     passed = true;
     assert_true(net_stage_advance(&end.net));
-    assert_false(end.net.restless);
-    assert_int_equal(end.state.under_way, 2);
-    assert_int_equal(stage->gone, 1);
+    assert_false(end.net.needs_polling);
+    assert_int_equal(end.state.in_flight, 2);
+    assert_int_equal(stage->last_retired, 1);
     assert_int_equal(forgotten, 1);
     access_done();
     assert_true(net_stage_advance(&end.net));
-    net_stage_came(parts);
+    net_stage_fragment_done(parts);
     assert_false(net_stage_advance(&end.net));
-    net_stage_came(parts);
+    net_stage_fragment_done(parts);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(forgotten, 3);
     assert_int_equal(end.access_count, 1);
@@ -93,16 +93,16 @@ static void a_provider_that_is_full_is_tried_again(void **context)
     (void)context;
     end.refuse_access = refuse;
     refused = -FI_EAGAIN;
-    struct net_parcel *piece = begin(WRITE, SEG_HEAP, 50);
-    assert_int_equal(piece->phase, POSTING);
-    assert_true(end.net.restless);
-    assert_false(piece->in_flight);
+    struct net_staged_fragment *fragment = begin(WRITE, SEG_HEAP, 50);
+    assert_int_equal(fragment->phase, POSTING);
+    assert_true(end.net.needs_polling);
+    assert_false(fragment->in_flight);
     assert_counts(1, 1, 0, 0);
     assert_false(net_stage_advance(&end.net));
-    assert_true(end.net.restless);
+    assert_true(end.net.needs_polling);
     refused = 0;
     assert_true(net_stage_advance(&end.net));
-    assert_true(piece->in_flight);
+    assert_true(fragment->in_flight);
     access_done();
     net_stage_advance(&end.net);
     assert_idle(1);
@@ -132,43 +132,44 @@ static void what_has_no_nic_left_strays_but_from_lots(void **context)
     (void)context;
     static const int what[] = {0, HERE, THERE, HERE | THERE};
     for (int i = 0; i < 4; i++) {
-        struct net_parcel piece = {.here = what[i] & HERE, .there = what[i] & THERE};
-        assert_int_equal(net_stage_strays(&piece), i < 3);
-        assert_int_equal(piece.lost, i < 3);
+        struct net_staged_fragment fragment = {.uses_local_slot = what[i] & HERE,
+                                               .uses_peer_slot = what[i] & THERE};
+        assert_int_equal(net_stage_retransmit(&fragment), i < 3);
+        assert_int_equal(fragment.lost, i < 3);
     }
 }
 
 /* Both parts are lost. */
-static void stray(struct net_parcel *piece)
+static void stray(struct net_staged_fragment *fragment)
 {
-    assert_true(net_stage_strays(piece));
-    net_stage_came(piece);
-    assert_int_equal(piece->phase, POSTED);
-    net_stage_came(piece);
+    assert_true(net_stage_retransmit(fragment));
+    net_stage_fragment_done(fragment);
+    assert_int_equal(fragment->phase, POSTED);
+    net_stage_fragment_done(fragment);
 }
 
 static void a_put_that_strays_goes_lot_after_lot(void **context)
 {
     (void)context;
-    peer->gpu_flush = true;
-    struct net_parcel *piece = begin(WRITE | SURE, SEG_GPU, 2 * LOT_BYTES + 7);
-    channel->settle = false;
-    net_stage_strays(piece);
-    net_stage_came(piece);
+    peer->gpu_needs_flush = true;
+    struct net_staged_fragment *fragment = begin(WRITE | SURE, SEG_GPU, 2 * LOT_BYTES + 7);
+    channel->confirm_after_writes = false;
+    net_stage_retransmit(fragment);
+    net_stage_fragment_done(fragment);
     assert_false(net_stage_advance(&end.net)); /* the other part is under way */
-    net_stage_came(piece);
+    net_stage_fragment_done(fragment);
     assert_false(peer->gpu_written);
     assert_counts(0, 1, 1, 0);
     /* The peer's room is not known yet. */
     assert_true(net_stage_advance(&end.net));
     assert_true(peer->gpu_written);
-    assert_int_equal(piece->phase, ASTRAY);
-    assert_false(piece->lost);
-    assert_true(piece->again);
-    assert_false(piece->filled);
+    assert_int_equal(fragment->phase, RETRANSMITTING);
+    assert_false(fragment->lost);
+    assert_true(fragment->retransmitted);
+    assert_false(fragment->slot_filled);
     assert_counts(1, 1, 1, 0);
     assert_int_equal(lots_asked, 1);
-    assert_true(end.net.restless);
+    assert_true(end.net.needs_polling);
     assert_false(net_stage_advance(&end.net));
     assert_int_equal(lots_asked, 2);
     assert_int_equal(flushes, 0);
@@ -184,16 +185,16 @@ static void a_put_that_strays_goes_lot_after_lot(void **context)
         assert_int_equal(transfer.bytes, bytes[i]);
         assert_ptr_equal(transfer.local, lots);
         assert_counts(1, i < 2, 1, 0);
-        net_stage_came(piece);
+        net_stage_fragment_done(fragment);
         assert_int_equal(word_count, i);
-        net_stage_came(piece);
+        net_stage_fragment_done(fragment);
         assert_true(net_stage_advance(&end.net));
-        assert_word(i, NET_LANDED, 1, 240 + (size_t)i * LOT_BYTES, bytes[i]);
+        assert_word(i, NET_SLOT_PUT, 1, 240 + (size_t)i * LOT_BYTES, bytes[i]);
         assert_false(peer->gpu_written);
         /* The source is in use until the last lot is filled, and word is due until its word has
          * gone. */
         assert_counts(i < 2, i < 2, 1, 0);
-        peer->done = peer->sent;
+        peer->acknowledged = peer->last_sent;
     }
     assert_int_equal(lots_asked, 3);
     assert_true(net_stage_advance(&end.net));
@@ -204,13 +205,13 @@ static void a_put_that_was_in_its_lot_is_not_copied_again(void **context)
 {
     (void)context;
     passed = lots_ready = true;
-    struct net_parcel *piece = begin(WRITE | HERE | DEVICE | SURE, SEG_GPU, LOT_BYTES);
+    struct net_staged_fragment *fragment = begin(WRITE | HERE | DEVICE | SURE, SEG_GPU, LOT_BYTES);
     assert_int_equal(copy_count, 1);
-    stray(piece);
+    stray(fragment);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(copy_count, 1);
     assert_int_equal(transfers, 2);
-    assert_int_equal(piece->left, 0);
+    assert_int_equal(fragment->remaining_bytes, 0);
     assert_counts(1, 0, 1, 0);
     assert_int_equal(flushes, 0);
     assert_false(peer->gpu_written);
@@ -220,28 +221,28 @@ static void a_get_that_strays_is_flushed_and_asked_for(void **context)
 {
     (void)context;
     lots_ready = passed = true;
-    struct net_parcel *piece = begin(DEVICE | SURE, SEG_GPU, LOT_BYTES + 30);
-    stray(piece);
+    struct net_staged_fragment *fragment = begin(DEVICE | SURE, SEG_GPU, LOT_BYTES + 30);
+    stray(fragment);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(flushes, 1);
-    assert_int_equal(piece->phase, ASKED);
-    assert_false(piece->filled);
+    assert_int_equal(fragment->phase, REQUESTED);
+    assert_false(fragment->slot_filled);
     assert_counts(0, 0, 0, 1);
-    assert_word(0, NET_LIFT, 1, 240, LOT_BYTES);
-    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 1});
+    assert_word(0, NET_SLOT_GET, 1, 240, LOT_BYTES);
+    net_stage_slot_ready(&end.net, peer, &(struct net_result){.token = 1});
     assert_true(net_stage_advance(&end.net));
-    net_stage_came(piece);
-    net_stage_came(piece);
+    net_stage_fragment_done(fragment);
+    net_stage_fragment_done(fragment);
     assert_counts(0, 0, 0, 1);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(copy_count, 1);
     assert_int_equal(copies[0].bytes, LOT_BYTES);
-    assert_int_equal(piece->phase, ASKED);
-    assert_word(1, NET_LIFT, 1, 240 + LOT_BYTES, 30);
-    net_stage_lifted(&end.net, peer, &(struct net_result){.token = 1});
+    assert_int_equal(fragment->phase, REQUESTED);
+    assert_word(1, NET_SLOT_GET, 1, 240 + LOT_BYTES, 30);
+    net_stage_slot_ready(&end.net, peer, &(struct net_result){.token = 1});
     net_stage_advance(&end.net);
-    net_stage_came(piece);
-    net_stage_came(piece);
+    net_stage_fragment_done(fragment);
+    net_stage_fragment_done(fragment);
     assert_true(net_stage_advance(&end.net));
     assert_ptr_equal(copies[1].to, local + 16 + LOT_BYTES);
     assert_int_equal(copies[1].bytes, 30);
@@ -263,16 +264,16 @@ static void what_strays_without_need_is_not_flushed(void **context)
 static void a_piece_that_cannot_go_again_fails_the_peer(void **context)
 {
     (void)context;
-    struct net_parcel *piece = begin(WRITE | SURE, SEG_GPU, 50);
-    stray(piece);
+    struct net_staged_fragment *fragment = begin(WRITE | SURE, SEG_GPU, 50);
+    stray(fragment);
     lots_status = WEFT_ERR_NO_MEMORY;
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(peer->failed, WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(peer->sentence, "no lots"));
     assert_idle(1);
     peer->failed = WEFT_OK;
-    piece = begin(DEVICE | SURE, SEG_GPU, 50);
-    stray(piece);
+    fragment = begin(DEVICE | SURE, SEG_GPU, 50);
+    stray(fragment);
     flush_status = WEFT_ERR_SYSTEM;
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(peer->failed, WEFT_ERR_SYSTEM);
@@ -285,68 +286,68 @@ static void a_piece_that_cannot_go_again_fails_the_peer(void **context)
 static void only_the_first_rail_loses_pieces(void **context)
 {
     (void)context;
-    assert_false(net_stage_loses(&end.net, &end.peers[2]));
-    assert_false(net_stage_loses(&end.net, peer));
+    assert_false(net_stage_has_unrecoverable(&end.net, &end.peers[2]));
+    assert_false(net_stage_has_unrecoverable(&end.net, peer));
     begin(WRITE, SEG_GPU, 50);
-    assert_true(net_stage_loses(&end.net, peer));
+    assert_true(net_stage_has_unrecoverable(&end.net, peer));
     access_done();
-    assert_false(net_stage_loses(&end.net, peer));
+    assert_false(net_stage_has_unrecoverable(&end.net, peer));
     net_stage_advance(&end.net);
-    assert_false(net_stage_loses(&end.net, peer));
+    assert_false(net_stage_has_unrecoverable(&end.net, peer));
     begin(WRITE | SURE, SEG_GPU, 51);
-    struct net_parcel *piece = begin(WRITE | PROOF, SEG_GPU, 52);
-    assert_true(net_stage_loses(&end.net, peer));
-    assert_true(net_stage_proves(&piece->post));
-    assert_false(net_stage_proves(&stage->pieces[1].post));
+    struct net_staged_fragment *fragment = begin(WRITE | PROOF, SEG_GPU, 52);
+    assert_true(net_stage_has_unrecoverable(&end.net, peer));
+    assert_true(net_stage_is_proof(&fragment->post));
+    assert_false(net_stage_is_proof(&stage->fragments[1].post));
     begin(WRITE, SEG_GPU, 53);
-    struct net_stage none = {.pieces = &stage->pieces[LOTS]};
+    struct net_stage none = {.fragments = &stage->fragments[LOTS]};
     end.peers[END_PES].stage = &none;
     net_stage_rail_closed(&end.net, 1);
-    assert_true(piece->in_flight);
-    assert_true(stage->pieces[0].in_flight);
+    assert_true(fragment->in_flight);
+    assert_true(stage->fragments[0].in_flight);
     net_stage_rail_closed(&end.net, 0);
-    assert_false(piece->in_flight);
-    assert_false(stage->pieces[0].in_flight);
+    assert_false(fragment->in_flight);
+    assert_false(stage->fragments[0].in_flight);
     end.peers[0].stage = stage;
     peer->stage = NULL;
-    stage->pieces[1].in_flight = true;
+    stage->fragments[1].in_flight = true;
     net_stage_rail_closed(&end.net, 0);
-    assert_false(stage->pieces[1].in_flight);
-    assert_true(stage->pieces[LOTS].in_flight);
+    assert_false(stage->fragments[1].in_flight);
+    assert_true(stage->fragments[LOTS].in_flight);
 }
 
 static void stages_of_several_peers_move_on(void **context)
 {
     (void)context;
     struct net_stage *other = end.peers[2].stage = calloc(1, sizeof *other);
-    other->pieces = calloc(LOTS, sizeof *other->pieces);
+    other->fragments = calloc(LOTS, sizeof *other->fragments);
     other->peer = &end.peers[2];
     begin(WRITE, SEG_HEAP, 50);
-    struct net_parcel piece = {.post = {.kind = NET_POST_STAGED, .peer = &end.peers[2]},
-                               .local = (char *)local,
-                               .at = {.segment = SEG_HEAP},
-                               .bytes = 20};
-    net_stage_begin(&end.state, &piece);
+    struct net_staged_fragment fragment = {.post = {.kind = NET_POST_STAGED, .peer = &end.peers[2]},
+                                           .local = (char *)local,
+                                           .remote = {.segment = SEG_HEAP},
+                                           .bytes = 20};
+    net_stage_begin(&end.state, &fragment);
     begin(WRITE, SEG_HEAP, 51);
-    assert_ptr_equal(end.net.stages, other);
+    assert_ptr_equal(end.net.active_stages, other);
     assert_ptr_equal(other->next, stage);
     assert_int_equal(end.accesses[1].to, end_address(2, 0));
     assert_int_equal(end.channels[2].reads, 1);
     assert_false(net_stage_advance(&end.net));
-    net_stage_done(&end.net, end.accesses[1].post, true);
+    net_stage_completed(&end.net, end.accesses[1].post, true);
     assert_true(net_stage_advance(&end.net));
-    assert_ptr_equal(end.net.stages, stage);
+    assert_ptr_equal(end.net.active_stages, stage);
     assert_false(other->active);
     assert_true(stage->active);
-    net_stage_done(&end.net, end.accesses[0].post, true);
-    net_stage_done(&end.net, end.accesses[2].post, true);
+    net_stage_completed(&end.net, end.accesses[0].post, true);
+    net_stage_completed(&end.net, end.accesses[2].post, true);
     assert_true(net_stage_advance(&end.net));
     assert_idle(3);
     /* One after the other ends in the middle of the list. */
     begin(WRITE, SEG_HEAP, 52);
-    net_stage_begin(&end.state, &piece);
+    net_stage_begin(&end.state, &fragment);
     access_done();
-    net_stage_done(&end.net, end.accesses[3].post, true);
+    net_stage_completed(&end.net, end.accesses[3].post, true);
     assert_true(net_stage_advance(&end.net));
     assert_idle(5);
 }
@@ -357,15 +358,15 @@ static void the_gpu_is_done_before_its_memory_is_freed(void **context)
     net_stage_free(&end.net);
     assert_int_equal(quiets, 0);
     assert_null(peer->stage);
-    end.net.late = (struct net_message *)(void *)local;
+    end.net.incomplete = (struct net_message *)(void *)local;
     net_stage_free(&end.net);
     assert_int_equal(quiets, 1);
-    end.net.late = NULL;
+    end.net.incomplete = NULL;
     shut_end(NULL);
     open_end(NULL);
     for (int i = 0; i < LOTS; i++)
         begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
-    stage->pieces[LOTS].mark = stage->pieces[0].mark;
+    stage->fragments[LOTS].copy_event = stage->fragments[0].copy_event;
     end.peers[0].stage = stage;
     peer->stage = NULL;
     net_stage_free(&end.net);
@@ -373,7 +374,7 @@ static void the_gpu_is_done_before_its_memory_is_freed(void **context)
     assert_null(end.peers[0].stage);
     assert_int_equal(marks_dropped, LOTS);
     assert_null(peer->stage);
-    assert_null(end.net.stages);
+    assert_null(end.net.active_stages);
 }
 
 int main(void)

@@ -24,10 +24,10 @@ static void lots_are_whole_pages_and_not_too_many(void **context)
         setenv("WEFT_NET_LOT", rows[i].bytes, 1);
         setenv("WEFT_NET_LOTS", rows[i].lots, 1);
         config_reset();
-        end.net.rails[0].traits.most = rows[i].most;
+        end.net.rails[0].traits.max_bytes = rows[i].most;
         assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_OK);
-        assert_int_equal(end.net.lot_bytes, rows[i].lot_bytes);
-        assert_int_equal(end.net.lots, rows[i].count);
+        assert_int_equal(end.net.slot_bytes, rows[i].lot_bytes);
+        assert_int_equal(end.net.slot_count, rows[i].count);
     }
 }
 
@@ -51,13 +51,14 @@ static void transfers_are_cut_so_that_copies_overlap(void **context)
         size_t sum = 0;
         assert_int_equal(move(DEVICE, SEG_HEAP, 2 * CHUNK + 600, rows[i].bytes), WEFT_OK);
         for (int n = 0; n < d.begun_count; n++) {
-            const struct net_parcel *piece = &d.begun[n];
+            const struct net_staged_fragment *fragment = &d.begun[n];
             if (n < 4)
-                assert_int_equal(piece->bytes, rows[i].pieces[n]);
-            assert_int_equal(piece->at.offset, 2 * CHUNK + 600 + sum);
-            assert_ptr_equal(piece->local, local + sum);
-            assert_true(piece->here && !piece->there && piece->device && !piece->write);
-            sum += piece->bytes;
+                assert_int_equal(fragment->bytes, rows[i].pieces[n]);
+            assert_int_equal(fragment->remote.offset, 2 * CHUNK + 600 + sum);
+            assert_ptr_equal(fragment->local, local + sum);
+            assert_true(fragment->uses_local_slot && !fragment->uses_peer_slot &&
+                        fragment->local_is_gpu && !fragment->write);
+            sum += fragment->bytes;
         }
         assert_int_equal(sum, rows[i].bytes);
     }
@@ -68,7 +69,7 @@ static void pieces_in_place_end_where_memory_ends(void **context)
 {
     (void)context;
     /* In place at both ends: as much as one access takes, one chunk, one registration. */
-    end.net.rails[0].traits.most = 5 * LOT_BYTES;
+    end.net.rails[0].traits.max_bytes = 5 * LOT_BYTES;
     assert_int_equal(move(WRITE, SEG_HEAP, CHUNK - 700, 8 * LOT_BYTES), WEFT_OK);
     assert_int_equal(d.begun_count, 3);
     assert_int_equal(d.begun[0].bytes, 700);
@@ -90,8 +91,8 @@ static void pieces_in_place_end_where_memory_ends(void **context)
     d.room_below = 5000;
     assert_int_equal(move(WRITE, SEG_GPU, 0, 6000), WEFT_OK);
     assert_int_equal(d.begun_count, 2);
-    assert_true(d.begun[0].there);
-    assert_false(d.begun[1].there);
+    assert_true(d.begun[0].uses_peer_slot);
+    assert_false(d.begun[1].uses_peer_slot);
     d.room_below = 0;
     /* What is not used in place does not cut. */
     d.local_rails = 0;
@@ -147,7 +148,7 @@ static void ends_are_used_in_place_where_they_meet(void **context)
         d.room_known = rows[i].room;
         d.spreads = rows[i].spreads;
         peer->gpu_rails = (uint8_t)rows[i].gpu_rails;
-        peer->gpu_trust = rows[i].trusted ? NET_TRUSTED : NET_REFUSED;
+        peer->gpu_access = rows[i].trusted ? NET_GPU_DIRECT : NET_GPU_STAGED;
         d.host = rows[i].by_requests && rows[i].what & DEVICE ? local : NULL;
         size_t offset = rows[i].segment == SEG_HEAP ? 2 * CHUNK + 600 : 600;
         assert_int_equal(move(rows[i].what, rows[i].segment, offset, 3000), WEFT_OK);
@@ -159,27 +160,30 @@ static void ends_are_used_in_place_where_they_meet(void **context)
         assert_int_equal(d.slabs, rows[i].here);
         if (rows[i].by_requests)
             continue;
-        const struct net_parcel *piece = &d.begun[0];
-        if (piece->here != rows[i].here || piece->there != rows[i].there ||
-            (piece->ends.reaches & 7) != rows[i].reaches)
-            fail_msg("row %zu: %d %d %#x", i, piece->here, piece->there, piece->ends.reaches);
-        assert_int_equal(piece->spread, rows[i].spreads);
-        assert_int_equal(piece->sure, rows[i].spreads);
-        assert_int_equal(piece->device, rows[i].what & DEVICE ? 1 : 0);
-        assert_int_equal(piece->post.kind, NET_POST_STAGED);
-        assert_ptr_equal(piece->post.peer, peer);
-        assert_false(piece->proof);
+        const struct net_staged_fragment *fragment = &d.begun[0];
+        if (fragment->uses_local_slot != rows[i].here ||
+            fragment->uses_peer_slot != rows[i].there ||
+            (fragment->ends.rails & 7) != rows[i].reaches)
+            fail_msg("row %zu: %d %d %#x", i, fragment->uses_local_slot, fragment->uses_peer_slot,
+                     fragment->ends.rails);
+        assert_int_equal(fragment->spread, rows[i].spreads);
+        assert_int_equal(fragment->retransmittable, rows[i].spreads);
+        assert_int_equal(fragment->local_is_gpu, rows[i].what & DEVICE ? 1 : 0);
+        assert_int_equal(fragment->post.kind, NET_POST_STAGED);
+        assert_ptr_equal(fragment->post.peer, peer);
+        assert_false(fragment->proof);
         for (int r = 0; r < END_RAILS; r++) {
-            const struct net_key *to = &piece->ends.keys[r];
+            const struct net_key *to = &fragment->ends.keys[r];
             unsigned there = rows[i].local_rails | rows[i].own;
-            if (piece->there)
+            if (fragment->uses_peer_slot)
                 assert_memory_equal(to, &(struct net_key[]){room_key(r)}, sizeof *to);
             else if (rows[i].segment == SEG_GPU)
                 assert_int_equal(to->base, 100600);
             if (rows[i].spreads || r == 0)
-                assert_ptr_equal(piece->ends.descriptors[r], piece->here      ? &slab_of[r]
-                                                             : there >> r & 1 ? &local[r]
-                                                                              : NULL);
+                assert_ptr_equal(fragment->ends.descriptors[r], fragment->uses_local_slot
+                                                                    ? &slab_of[r]
+                                                                : there >> r & 1 ? &local[r]
+                                                                                 : NULL);
         }
     }
 }
@@ -196,40 +200,40 @@ static void host_memory_has_keys_of_each_nic(void **context)
     /* Of the first alone, where transfers are not sure to go over others. */
     only_rail(0);
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_OK);
-    const struct net_parcel *piece = &d.begun[0];
-    assert_true(piece->write);
-    assert_false(piece->sure);
-    assert_int_equal(piece->ends.keys[0].key, 70);
-    assert_int_equal(piece->ends.keys[0].base, 200600);
+    const struct net_staged_fragment *fragment = &d.begun[0];
+    assert_true(fragment->write);
+    assert_false(fragment->retransmittable);
+    assert_int_equal(fragment->ends.keys[0].key, 70);
+    assert_int_equal(fragment->ends.keys[0].base, 200600);
     assert_int_equal(d.rail_keys_asked, 0);
     assert_int_equal(d.asked_chunk, 2);
     assert_int_equal(d.advances, 0);
     /* Of all, since another leads there. */
     peer->address[2] = end_address(1, 2);
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_OK);
-    assert_true(piece->sure);
-    assert_false(piece->spread);
+    assert_true(fragment->retransmittable);
+    assert_false(fragment->spread);
     assert_int_equal(d.rail_keys_chunk, 2);
-    assert_int_equal(piece->ends.keys[0].key, 70);
+    assert_int_equal(fragment->ends.keys[0].key, 70);
     for (int i = 1; i < NET_RAILS; i++) {
-        assert_int_equal(piece->ends.keys[i].key, 80 + i);
-        assert_int_equal(piece->ends.keys[i].base, 300600);
+        assert_int_equal(fragment->ends.keys[i].key, 80 + i);
+        assert_int_equal(fragment->ends.keys[i].base, 300600);
     }
     assert_int_equal(d.advances, 1);
     /* The first has failed: messages go over another. */
     only_rail(2);
-    peer->via = 2;
+    peer->current_rail = 2;
     d.chunk_asked = 0;
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_OK);
-    assert_true(piece->sure);
+    assert_true(fragment->retransmittable);
     assert_int_equal(d.chunk_asked, 0);
-    assert_int_equal(piece->ends.keys[0].known, 0);
-    assert_int_equal(piece->ends.keys[2].known, 1);
+    assert_int_equal(fragment->ends.keys[0].known, 0);
+    assert_int_equal(fragment->ends.keys[2].known, 1);
     /* What is not told is told to the caller. */
     d.rail_keys_status = WEFT_ERR_PEER_DEAD;
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_ERR_PEER_DEAD);
     assert_int_equal(d.begun_count, 0);
-    peer->via = 0;
+    peer->current_rail = 0;
     only_rail(0);
     d.chunk_status = WEFT_ERR_SYSTEM;
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_ERR_SYSTEM);
@@ -245,8 +249,8 @@ static void host_memory_needs_no_registration_where_the_provider_wants_none(void
     d.spreads = true;
     assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
     assert_int_equal(d.descriptors_asked, 0);
-    assert_false(d.begun[0].here);
-    assert_int_equal(d.begun[0].ends.reaches, 7);
+    assert_false(d.begun[0].uses_local_slot);
+    assert_int_equal(d.begun[0].ends.rails, 7);
     for (int i = 0; i < NET_RAILS; i++)
         assert_null(d.begun[0].ends.descriptors[i]);
     /* Lots without a descriptor do as well there, and only there. */
@@ -254,14 +258,14 @@ static void host_memory_needs_no_registration_where_the_provider_wants_none(void
     d.local_rails = 0;
     end.net.rails[1].traits.registers_local = true;
     assert_int_equal(move(WRITE | DEVICE, SEG_GPU, 600, 3000), WEFT_OK);
-    assert_true(d.begun[0].here);
-    assert_int_equal(d.begun[0].ends.reaches & 7, 5);
+    assert_true(d.begun[0].uses_local_slot);
+    assert_int_equal(d.begun[0].ends.rails & 7, 5);
     /* A NIC that has failed is not asked for a descriptor. */
     end.net.rails[0].traits.registers_local = true;
     end.net.rails[2].endpoint = NULL;
     d.own_rails = 7;
     assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
-    assert_false(d.begun[0].here);
+    assert_false(d.begun[0].uses_local_slot);
     assert_null(d.begun[0].ends.descriptors[2]);
 }
 
@@ -279,11 +283,11 @@ static void a_proof_goes_over_what_it_tries(void **context)
         assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK, 3000), WEFT_OK);
         assert_true(d.begun[0].proof);
         assert_true(d.begun[0].spread);
-        assert_int_equal(d.begun[0].sure, rows[i].sure);
+        assert_int_equal(d.begun[0].retransmittable, rows[i].sure);
     }
     end.net.proving = false;
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK, 3000), WEFT_OK);
-    assert_false(d.begun[0].sure || d.begun[0].proof || d.begun[0].spread);
+    assert_false(d.begun[0].retransmittable || d.begun[0].proof || d.begun[0].spread);
 }
 
 int main(void)

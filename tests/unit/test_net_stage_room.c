@@ -30,9 +30,9 @@ static void a_piece_waits_for_its_turn(void **context)
     d.local_rails = 0;
     assert_int_equal(move(DEVICE, SEG_HEAP, 600, 4 * LOT_BYTES), WEFT_ERR_TIMEOUT);
     assert_int_equal(d.waits, 4);
-    peer->stage->gone = peer->stage->taken;
+    peer->stage->last_retired = peer->stage->last_begun;
     peer->failed = WEFT_ERR_PEER_DEAD;
-    peer->accounted = true;
+    peer->launcher_queried = true;
     assert_int_equal(move(WRITE, SEG_HEAP, 600, 3000), WEFT_ERR_PEER_DEAD);
     assert_int_equal(d.begun_count, 0);
 }
@@ -52,7 +52,7 @@ static void memory_that_is_missing_is_told(void **context)
     d.local_rails = 0;
     d.slab_fails = true;
     assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_ERR_NO_MEMORY);
-    assert_non_null(strstr(base_last_error(), "no registered memory of 384 KiB"));
+    assert_non_null(strstr(base_last_error(), "cannot register 384 KiB of staging slots"));
     assert_non_null(strstr(base_last_error(), "from PE 1 ("));
     assert_int_equal(d.begun_count, 0);
     assert_ptr_equal(peer->stage->peer, peer);
@@ -61,8 +61,8 @@ static void memory_that_is_missing_is_told(void **context)
     assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_OK);
     assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_OK);
     assert_int_equal(d.slabs, 2);
-    assert_ptr_equal(peer->stage->lots, slab_of);
-    peer->stage->lots = NULL;
+    assert_ptr_equal(peer->stage->slots, slab_of);
+    peer->stage->slots = NULL;
     net_stage_free(&end.net);
     assert_int_equal(callocs.memory, before);
 }
@@ -114,24 +114,24 @@ static void a_room_is_asked_for_once(void **context)
     d.place_known = 0;
     d.ask_status = WEFT_ERR_PEER_DEAD;
     assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_ERR_PEER_DEAD);
-    assert_false(peer->stage->room_asked);
+    assert_false(peer->stage->peer_buffer_known);
     assert_int_equal(d.begun_count, 0);
     d.ask_status = WEFT_OK;
     /* Somebody has asked who cannot wait: that answer is not needed any more. */
-    peer->stage->room_token = TOKEN;
+    peer->stage->peer_buffer_token = TOKEN;
     assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
     assert_int_equal(d.asked, 2);
     assert_int_equal(d.forgotten, 1);
-    assert_int_equal(peer->stage->room_token, 0);
+    assert_int_equal(peer->stage->peer_buffer_token, 0);
     assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
     assert_int_equal(d.asked, 2);
     assert_int_equal(d.forgotten, 1);
-    peer->stage->room_asked = false;
-    peer->stage->room_token = TOKEN;
+    peer->stage->peer_buffer_known = false;
+    peer->stage->peer_buffer_token = TOKEN;
     d.answer_came = true;
     assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
     assert_int_equal(d.forgotten, 1);
-    assert_int_equal(peer->stage->room_token, 0);
+    assert_int_equal(peer->stage->peer_buffer_token, 0);
     d.place_status = WEFT_ERR_PATH;
     assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_ERR_PATH);
     assert_int_equal(d.begun_count, 0);
@@ -140,7 +140,7 @@ static void a_room_is_asked_for_once(void **context)
 static struct {
     struct net_head head;
     struct net_record record;
-    struct net_wanted wanted;
+    struct net_query wanted;
 } question;
 static int questions;
 
@@ -153,78 +153,79 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
 }
 
 /* A piece that has strayed, the fifth. */
-static weft_status again(struct net_parcel *piece, bool *ready)
+static weft_status again(struct net_staged_fragment *fragment, bool *ready)
 {
-    *piece = (struct net_parcel){.post.peer = peer, .state = &end.state, .number = 5, .bytes = 9};
-    return net_stage_through_lots(&end.net, piece, ready);
+    *fragment = (struct net_staged_fragment){
+        .post.peer = peer, .state = &end.state, .sequence = 5, .bytes = 9};
+    return net_stage_use_slots(&end.net, fragment, ready);
 }
 
 static void what_goes_again_never_waits_for_the_room(void **context)
 {
-    struct net_parcel piece;
+    struct net_staged_fragment fragment;
     bool ready = true;
     (void)context;
     end.look = look;
     questions = 0;
     assert_int_equal(move(WRITE, SEG_HEAP, 600, 3000), WEFT_OK);
     /* No message may be sent now: the question is withdrawn. */
-    uint64_t done = peer->done;
-    peer->done = peer->sent - NET_WINDOW;
-    assert_int_equal(again(&piece, &ready), WEFT_OK);
+    uint64_t done = peer->acknowledged;
+    peer->acknowledged = peer->last_sent - NET_WINDOW;
+    assert_int_equal(again(&fragment, &ready), WEFT_OK);
     assert_false(ready);
     assert_int_equal(d.cancelled, 1);
-    assert_int_equal(peer->stage->room_token, 0);
-    peer->done = done;
+    assert_int_equal(peer->stage->peer_buffer_token, 0);
+    peer->acknowledged = done;
     d.await_status = WEFT_ERR_NO_MEMORY;
-    assert_int_equal(again(&piece, &ready), WEFT_ERR_NO_MEMORY);
+    assert_int_equal(again(&fragment, &ready), WEFT_ERR_NO_MEMORY);
     assert_int_equal(questions, 0);
     d.await_status = WEFT_OK;
-    assert_int_equal(again(&piece, &ready), WEFT_OK);
+    assert_int_equal(again(&fragment, &ready), WEFT_OK);
     assert_false(ready);
     assert_int_equal(questions, 1);
-    assert_int_equal(question.record.kind, NET_ROOM);
+    assert_int_equal(question.record.kind, NET_STAGING_BUFFER);
     assert_int_equal(question.wanted.token, TOKEN);
     assert_int_equal(question.wanted.bytes, LOTS * LOT_BYTES);
-    assert_int_equal(question.head.flags & NET_TELL, 0);
-    assert_int_equal(again(&piece, &ready), WEFT_OK);
+    assert_int_equal(question.head.flags & NET_ACK_REQUEST, 0);
+    assert_int_equal(again(&fragment, &ready), WEFT_OK);
     assert_int_equal(questions, 1);
     assert_false(ready);
     /* The peer could not answer: it is asked again. */
     d.answer_came = true;
     d.answer_status = WEFT_ERR_SYSTEM;
-    assert_int_equal(again(&piece, &ready), WEFT_ERR_SYSTEM);
+    assert_int_equal(again(&fragment, &ready), WEFT_ERR_SYSTEM);
     assert_false(ready);
     d.answer_status = WEFT_OK;
-    assert_int_equal(again(&piece, &ready), WEFT_OK);
+    assert_int_equal(again(&fragment, &ready), WEFT_OK);
     assert_int_equal(questions, 2);
     for (int i = 0; i < NET_RAILS; i++)
-        peer->stage->room_came[i] = room_key(i);
+        peer->stage->peer_buffer_answer[i] = room_key(i);
     d.slab_fails = true;
-    assert_int_equal(again(&piece, &ready), WEFT_ERR_NO_MEMORY);
-    assert_int_equal(peer->stage->room_token, 0);
+    assert_int_equal(again(&fragment, &ready), WEFT_ERR_NO_MEMORY);
+    assert_int_equal(peer->stage->peer_buffer_token, 0);
     d.slab_fails = false;
-    assert_int_equal(again(&piece, &ready), WEFT_OK);
+    assert_int_equal(again(&fragment, &ready), WEFT_OK);
     assert_true(ready);
-    assert_true(piece.here && piece.there);
-    assert_int_equal(piece.ends.reaches, 7);
+    assert_true(fragment.uses_local_slot && fragment.uses_peer_slot);
+    assert_int_equal(fragment.ends.rails, 7);
     for (int i = 0; i < NET_RAILS; i++) {
-        assert_int_equal(piece.ends.keys[i].key, 50 + i);
-        assert_int_equal(piece.ends.keys[i].base, 9000 + 100 * i + LOT_BYTES);
-        assert_ptr_equal(piece.ends.descriptors[i], &slab_of[i]);
+        assert_int_equal(fragment.ends.keys[i].key, 50 + i);
+        assert_int_equal(fragment.ends.keys[i].base, 9000 + 100 * i + LOT_BYTES);
+        assert_ptr_equal(fragment.ends.descriptors[i], &slab_of[i]);
     }
     assert_int_equal(questions, 2);
     d.room_known = 0;
     for (int i = 0; i < NET_RAILS; i++)
-        peer->stage->room[i].known = 0;
-    assert_int_equal(again(&piece, &ready), WEFT_ERR_PATH);
-    assert_non_null(strstr(base_last_error(), "no NIC that is left has pinned memory"));
+        peer->stage->peer_buffer_keys[i].known = 0;
+    assert_int_equal(again(&fragment, &ready), WEFT_ERR_PATH);
+    assert_non_null(strstr(base_last_error(), "no remaining NIC has pinned memory"));
     /* The peer fails. */
-    net_stage_forget_room(&end.net, peer);
+    net_stage_cancel_query(&end.net, peer);
     assert_int_equal(d.cancelled, 1);
-    peer->stage->room_token = TOKEN;
-    net_stage_forget_room(&end.net, peer);
+    peer->stage->peer_buffer_token = TOKEN;
+    net_stage_cancel_query(&end.net, peer);
     assert_int_equal(d.cancelled, 2);
-    assert_int_equal(peer->stage->room_token, 0);
+    assert_int_equal(peer->stage->peer_buffer_token, 0);
 }
 
 int main(void)

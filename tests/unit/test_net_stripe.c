@@ -58,7 +58,7 @@ void __wrap_net_stage_rail_closed(struct path_common *net, int rail)
     staged_rail = rail;
 }
 
-static struct net_note notes[32]; /* sent to the peer */
+static struct net_control notes[32]; /* sent to the peer */
 static int note_count;
 
 static void look(struct net_end *at, const unsigned char *bytes, size_t count)
@@ -67,12 +67,12 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
     size_t place = sizeof(struct net_head);
     for (; place + sizeof(struct net_record) <= count;) {
         const struct net_record *record = (const void *)(bytes + place);
-        if (record->kind != NET_NOTE)
+        if (record->kind != NET_CONTROL)
             return;
         memcpy(&notes[note_count], record + 1, sizeof notes[0]);
         note_count += notes[note_count].kind != NET_PROBE; /* of net_move.c */
         assert_true(note_count < 32);
-        place += sizeof *record + sizeof(struct net_note);
+        place += sizeof *record + sizeof(struct net_control);
     }
 }
 
@@ -83,17 +83,18 @@ static int open_end(void **context)
     peer = &end.peers[1];
     channel = &end.channels[1];
     end.look = look;
-    end.net.home_carries = true;
+    end.net.first_rail_carries = true;
     end.net.stripe_bytes = LEAST;
-    ends = (struct net_ends){.reaches = 0xff};
+    ends = (struct net_ends){.rails = 0xff};
     for (int i = 0; i < END_RAILS; i++) {
-        peer->there[i] = (uint8_t)(END_RAILS - 1 - i); /* the peer counts them otherwise */
+        peer->peer_rail[i] = (uint8_t)(END_RAILS - 1 - i); /* the peer counts them otherwise */
         ends.keys[i] =
             (struct net_key){.key = 70 + (uint64_t)i, .base = (uint64_t)(i + 1) << 40, .known = 1};
-        end.net.rails[i].traits = (struct net_traits){.confirmed = true, .most = 1 << 30};
+        end.net.rails[i].traits =
+            (struct net_traits){.delivery_complete = true, .max_bytes = 1 << 30};
     }
     now = 1000 * 1000 * ms;
-    end.net.looked_ns = end.net.peers_looked_ns = now;
+    end.net.rails_checked_ns = end.net.peers_checked_ns = now;
     note_count = drained = lost_count = staged_count = 0;
     return 0;
 }
@@ -114,10 +115,10 @@ static uint32_t transfer(size_t bytes, bool write, bool spread)
                                    .bytes = bytes,
                                    .write = write,
                                    .spread = spread};
-    uint32_t pieces;
-    assert_int_equal(net_stripe_transfer(&end.state, &t, &pieces), WEFT_OK);
+    uint32_t fragments;
+    assert_int_equal(net_stripe_staged(&end.state, &t, &fragments), WEFT_OK);
     net_stripe_advance(&end.net);
-    return pieces;
+    return fragments;
 }
 
 static void complete(int access)
@@ -161,31 +162,31 @@ static void transfers_are_cut(void **context)
         assert_int_equal(a->key, 70 + 2 - i);
         assert_int_equal(a->address, ((uint64_t)(3 - i) << 40) + (uint64_t)i * PIECE);
         assert_int_equal(a->to, end_address(1, i));
-        assert_int_equal(end.net.rails[i].under_way, a->bytes);
+        assert_int_equal(end.net.rails[i].in_flight_bytes, a->bytes);
     }
     assert_int_equal(channel->writes, 3);
-    assert_int_equal(channel->stripes, 3);
+    assert_int_equal(channel->striped_writes, 3);
     assert_int_equal(channel->reads, 0);
-    assert_int_equal(end.state.under_way, 3);
-    assert_int_equal(end.net.stripes, 3);
-    assert_int_equal(peer->pieces, 3);
-    peer->stood_ns = 5;
+    assert_int_equal(end.state.in_flight, 3);
+    assert_int_equal(end.net.fragment_count, 3);
+    assert_int_equal(peer->fragments, 3);
+    peer->silent_ns = 5;
     complete(1);
-    assert_int_equal(peer->stood_ns, 5);
+    assert_int_equal(peer->silent_ns, 5);
     complete(0);
-    assert_int_equal(peer->stood_ns, 0); /* over the peer's own: it is there */
+    assert_int_equal(peer->silent_ns, 0); /* over the peer's own: it is there */
     complete(2);
-    assert_int_equal(channel->writes + channel->stripes + end.state.under_way, 0);
-    assert_int_equal(end.net.stripes + (int)peer->pieces, 0);
+    assert_int_equal(channel->writes + channel->striped_writes + end.state.in_flight, 0);
+    assert_int_equal(end.net.fragment_count + (int)peer->fragments, 0);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(end.net.rails[i].under_way, 0);
-    end.net.rails[0].traits.most = 1000;
+        assert_int_equal(end.net.rails[i].in_flight_bytes, 0);
+    end.net.rails[0].traits.max_bytes = 1000;
     end.access_count = 0;
     assert_int_equal(transfer(2000, false, true), 2);
     assert_int_equal(end.accesses[1].bytes, 1000);
     assert_false(end.accesses[1].write);
     assert_int_equal(channel->reads, 2);
-    assert_int_equal(channel->stripes, 0);
+    assert_int_equal(channel->striped_writes, 0);
     complete_all();
     assert_int_equal(channel->reads, 0);
 }
@@ -196,7 +197,7 @@ static void writes_are_confirmed(void **context)
 {
     (void)context;
     for (int i = 0; i < END_RAILS; i++)
-        end.net.rails[i].traits.confirmed = false;
+        end.net.rails[i].traits.delivery_complete = false;
     transfer(PIECE + 5, true, true);
     expect_rails(0, "01");
     complete(1);
@@ -206,7 +207,7 @@ static void writes_are_confirmed(void **context)
     assert_int_equal(end.accesses[2].address, end.accesses[1].address);
     assert_ptr_not_equal(end.accesses[2].local, end.accesses[1].local);
     assert_int_equal(channel->writes, 2);
-    assert_int_equal(end.net.rails[1].under_way, 5);
+    assert_int_equal(end.net.rails[1].in_flight_bytes, 5);
     complete(2);
     assert_int_equal(channel->writes, 1);
     transfer(PIECE, false, true);
@@ -229,7 +230,7 @@ static ssize_t refuse(struct net_end *at, int rail, bool write)
 static void confirmations_wait(void **context)
 {
     (void)context;
-    end.net.rails[0].traits.confirmed = end.net.rails[1].traits.confirmed = false;
+    end.net.rails[0].traits.delivery_complete = end.net.rails[1].traits.delivery_complete = false;
     transfer(4 * PIECE, true, true);
     expect_rails(0, "0120");
     end.refuse_access = refuse;
@@ -237,14 +238,14 @@ static void confirmations_wait(void **context)
     refusal = -FI_EAGAIN;
     complete(0);
     complete(3);
-    assert_int_equal(end.net.rails[0].to_confirm, 2);
+    assert_int_equal(end.net.rails[0].unconfirmed, 2);
     assert_int_equal(channel->writes, 4);
     net_stripe_advance(&end.net);
-    assert_int_equal(end.net.rails[0].to_confirm, 2);
+    assert_int_equal(end.net.rails[0].unconfirmed, 2);
     assert_int_equal(end.access_count, 4);
     refusing = 0;
     net_stripe_advance(&end.net);
-    assert_int_equal(end.net.rails[0].to_confirm, 0);
+    assert_int_equal(end.net.rails[0].unconfirmed, 0);
     expect_rails(4, "00");
     complete(4);
     complete(5);
@@ -263,18 +264,18 @@ static void few_are_under_way_at_first(void **context)
     (void)context;
     transfer(14 * PIECE, true, true);
     expect_rails(0, "012012012012");
-    assert_non_null(end.net.pieces.first);
+    assert_non_null(end.net.queued_fragments.first);
     complete(1);
     net_stripe_advance(&end.net);
     expect_rails(12, "1");
     complete(4);
     net_stripe_advance(&end.net);
     expect_rails(13, "1");
-    assert_null(end.net.pieces.first);
+    assert_null(end.net.queued_fragments.first);
     for (int i = 0; i < 14; i++)
         if (i != 1 && i != 4)
             complete(i);
-    assert_int_equal(end.net.stripes, 0);
+    assert_int_equal(end.net.fragment_count, 0);
 }
 
 static void by_the_speed_that_is_told(void **context)
@@ -286,13 +287,13 @@ static void by_the_speed_that_is_told(void **context)
     transfer(6 * PIECE, true, true);
     expect_rails(0, "121012");
     complete_all();
-    end.net.home_carries = false;
+    end.net.first_rail_carries = false;
     transfer(3 * PIECE, true, true);
     expect_rails(0, "121");
     complete_all();
     end.net.rails[2].mbps = 0;
     end.net.rails[1].mbps = 0;
-    ends.reaches = 1; /* only the first carries it, though it is to carry no large ones */
+    ends.rails = 1; /* only the first carries it, though it is to carry no large ones */
     transfer(PIECE, true, true);
     expect_rails(0, "0");
     complete_all();
@@ -305,20 +306,20 @@ static void by_the_speed_that_was_measured(void **context)
     const uint32_t mbps[] = {9000, 1000, 1000};
     for (int i = 0; i < END_RAILS; i++) {
         end.net.rails[i].mbps = mbps[i];
-        end.net.rails[i].rated_ns = now;
+        end.net.rails[i].measured_ns = now;
     }
-    end.net.rails[1].rate = 4;
-    end.net.rails[2].rate = 1;
+    end.net.rails[1].bytes_per_ns = 4;
+    end.net.rails[2].bytes_per_ns = 1;
     transfer(3 * PIECE, true, true);
     expect_rails(0, "000"); /* the first has not been */
     complete_all();
-    end.net.home_carries = false;
+    end.net.first_rail_carries = false;
     transfer(4 * PIECE, true, true);
     expect_rails(0, "1111");
     complete_all();
-    end.net.rails[1].rate = end.net.rails[2].rate = 0.1;
+    end.net.rails[1].bytes_per_ns = end.net.rails[2].bytes_per_ns = 0.1;
     end.net.rails[1].endpoint = NULL;
-    end.net.rails[1].rate = 0; /* and one that is closed need not be */
+    end.net.rails[1].bytes_per_ns = 0; /* and one that is closed need not be */
     transfer(17 * PIECE, true, true);
     assert_int_equal(end.access_count, 16); /* so many on one that was measured */
     assert_int_equal(end.accesses[0].rail, 2);
@@ -333,16 +334,16 @@ static void by_the_speed_that_was_measured(void **context)
 static void pieces_that_are_not_spread(void **context)
 {
     (void)context;
-    peer->via = 2;
+    peer->current_rail = 2;
     transfer(2 * PIECE, true, false);
     expect_rails(0, "22");
     complete_all();
-    ends.reaches = 1 << 0 | 1 << 1;
+    ends.rails = 1 << 0 | 1 << 1;
     transfer(2 * PIECE, true, false);
     expect_rails(0, "01");
     complete_all();
-    ends.reaches = 0xff;
-    ends.keys[peer->there[1]].known = 0;
+    ends.rails = 0xff;
+    ends.keys[peer->peer_rail[1]].known = 0;
     transfer(2 * PIECE, true, true);
     expect_rails(0, "02");
     complete_all();
@@ -351,19 +352,19 @@ static void pieces_that_are_not_spread(void **context)
 static void who_takes_large_transfers(void **context)
 {
     (void)context;
-    assert_true(net_stripes(&end.net, peer, LEAST));
-    assert_false(net_stripes(&end.net, peer, LEAST - 1));
-    peer->closed = 1 << peer->there[1];
-    assert_true(net_stripes(&end.net, peer, LEAST));
-    peer->closed |= (uint8_t)(1 << peer->there[2]);
-    assert_false(net_stripes(&end.net, peer, LEAST));
-    assert_true(net_ends_meet(&end.net, peer, &ends));
-    ends.reaches = (uint8_t)~1;
-    assert_false(net_ends_meet(&end.net, peer, &ends));
-    ends.reaches = 1;
-    assert_true(net_ends_meet(&end.net, peer, &ends));
-    ends.keys[peer->there[0]].known = 0;
-    assert_false(net_ends_meet(&end.net, peer, &ends));
+    assert_true(net_is_striped(&end.net, peer, LEAST));
+    assert_false(net_is_striped(&end.net, peer, LEAST - 1));
+    peer->closed_rails = 1 << peer->peer_rail[1];
+    assert_true(net_is_striped(&end.net, peer, LEAST));
+    peer->closed_rails |= (uint8_t)(1 << peer->peer_rail[2]);
+    assert_false(net_is_striped(&end.net, peer, LEAST));
+    assert_true(net_ends_share_rail(&end.net, peer, &ends));
+    ends.rails = (uint8_t)~1;
+    assert_false(net_ends_share_rail(&end.net, peer, &ends));
+    ends.rails = 1;
+    assert_true(net_ends_share_rail(&end.net, peer, &ends));
+    ends.keys[peer->peer_rail[0]].known = 0;
+    assert_false(net_ends_share_rail(&end.net, peer, &ends));
 }
 
 /* ------------------------------------------------------------------------------------- refusals */
@@ -376,14 +377,15 @@ static void refused_for_now(void **context)
     refusing = 1 << 0 | 1 << 1;
     transfer(3 * PIECE, true, true);
     expect_rails(0, "222");
-    assert_true(end.net.rails[0].refused && end.net.rails[1].refused && !end.net.rails[2].refused);
+    assert_true(end.net.rails[0].would_block && end.net.rails[1].would_block &&
+                !end.net.rails[2].would_block);
     refusing = 7;
     transfer(2 * PIECE, true, true);
     assert_int_equal(end.access_count, 3);
     refusing = 0;
     net_stripe_advance(&end.net);
     expect_rails(3, "01");
-    assert_false(end.net.rails[0].refused || end.net.rails[1].refused);
+    assert_false(end.net.rails[0].would_block || end.net.rails[1].would_block);
     complete_all();
 }
 
@@ -424,26 +426,26 @@ static void a_rail_fails(void **context)
         assert_int_equal(lost[i].pe, i);
         assert_int_equal(lost[i].rail, 2);
     }
-    assert_false(end.net.rails[2].told);
+    assert_false(end.net.rails[2].failure_reported);
     lost_count = 0;
     assert_null(end.net.rails[2].endpoint);
-    assert_int_equal(end.net.rails[2].under_way, 0);
+    assert_int_equal(end.net.rails[2].in_flight_bytes, 0);
     send_notes();
     assert_int_equal(note_count, 1);
     assert_int_equal(notes[0].kind, NET_CLOSE_RAIL);
-    assert_int_equal(notes[0].rail, peer->there[2]);
+    assert_int_equal(notes[0].rail, peer->peer_rail[2]);
     assert_int_equal(end.access_count, 3);
     assert_int_equal(channel->writes, 3);
     transfer(PIECE, true, true); /* what does not wait is not held up */
     expect_rails(3, "0");
-    const struct net_note closed = {.kind = NET_CLOSED_RAIL, .rail = peer->there[2]};
-    net_stripe_note(&end.net, &end.peers[2], &closed); /* another PE's */
+    const struct net_control closed = {.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]};
+    net_handle_control(&end.net, &end.peers[2], &closed); /* another PE's */
     net_stripe_advance(&end.net);
     assert_int_equal(end.access_count, 4);
     lost_count = 0;
-    net_stripe_note(&end.net, peer, &closed);
-    assert_true(end.net.rails[2].told); /* to whom reads the log */
-    assert_false(end.net.rails[0].told || end.net.rails[1].told);
+    net_handle_control(&end.net, peer, &closed);
+    assert_true(end.net.rails[2].failure_reported); /* to whom reads the log */
+    assert_false(end.net.rails[0].failure_reported || end.net.rails[1].failure_reported);
     assert_int_equal(lost_count, 1);
     assert_int_equal(lost[0].pe, 1);
     assert_int_equal(lost[0].rail, 2);
@@ -462,7 +464,7 @@ static void a_rail_fails(void **context)
     expect_rails(2, "0");
     send_notes();
     assert_int_equal(note_count, 2);
-    assert_int_equal(notes[1].rail, peer->there[1]);
+    assert_int_equal(notes[1].rail, peer->peer_rail[1]);
     complete(0);
     complete(2);
 }
@@ -474,12 +476,12 @@ static void the_rail_of_messages_fails(void **context)
     transfer(PIECE, true, true);
     net_stripe_failed(&end.net, &end.net.rails[0], end.accesses[0].post, "pulled");
     assert_string_equal(end.net.rails[0].cause, "");
-    assert_string_equal(peer->suspect,
+    assert_string_equal(peer->suspected_failure,
                         "a remote access at PE 1 failed (provider tcp on lo): pulled");
-    assert_string_equal(peer->cause, "pulled");
+    assert_string_equal(peer->suspected_cause, "pulled");
     net_fail_peer(&end.net, peer, WEFT_ERR_PATH, "it has failed");
     assert_int_equal(channel->writes, 0); /* what was lost is dropped with it */
-    assert_int_equal(end.net.rails[0].under_way, 0);
+    assert_int_equal(end.net.rails[0].in_flight_bytes, 0);
 }
 
 static void pieces_of_a_failed_peer_are_dropped(void **context)
@@ -493,24 +495,23 @@ static void pieces_of_a_failed_peer_are_dropped(void **context)
     assert_int_equal(channel->writes, 2);
     net_stripe_advance(&end.net);
     assert_int_equal(channel->writes, 0);
-    assert_null(end.net.pieces.first);
+    assert_null(end.net.queued_fragments.first);
 }
 
 /* No NIC that is left has it registered: the peer is given up. */
 static void no_rail_leads_there(void **context)
 {
     (void)context;
-    ends.reaches = 1 << 2;
+    ends.rails = 1 << 2;
     transfer(PIECE, true, true);
     net_stripe_failed(&end.net, &end.net.rails[2], end.accesses[0].post, "pulled");
     net_stripe_advance(&end.net);
     assert_int_equal(peer->failed, WEFT_OK); /* the owner has still to close it */
-    net_stripe_note(&end.net, peer,
-                    &(struct net_note){.kind = NET_CLOSED_RAIL, .rail = peer->there[2]});
+    net_handle_control(&end.net, peer,
+                       &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]});
     net_stripe_advance(&end.net);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
-    assert_string_equal(peer->sentence,
-                        "no NIC that is left has the memory of a transfer registered");
+    assert_string_equal(peer->sentence, "no remaining NIC has the memory of a transfer registered");
     net_stripe_advance(&end.net);
     assert_int_equal(channel->writes, 0);
 }
@@ -519,10 +520,10 @@ static void no_rail_leads_there(void **context)
 static void a_peer_gives_a_rail_up(void **context)
 {
     (void)context;
-    const struct net_note note = {.kind = NET_CLOSE_RAIL, .rail = 1};
-    net_stripe_note(&end.net, peer, &note);
+    const struct net_control note = {.kind = NET_CLOSE_RAIL, .rail = 1};
+    net_handle_control(&end.net, peer, &note);
     assert_string_equal(end.net.rails[1].cause, "PE 1 has given it up");
-    net_stripe_note(&end.net, &end.peers[2], &note);
+    net_handle_control(&end.net, &end.peers[2], &note);
     assert_string_equal(end.net.rails[1].cause, "PE 1 has given it up");
     send_notes();
     assert_int_equal(note_count, 0);
@@ -533,13 +534,13 @@ static void a_peer_gives_a_rail_up(void **context)
         assert_int_equal(notes[i].kind, NET_CLOSED_RAIL);
         assert_int_equal(notes[i].rail, 1);
     }
-    assert_int_equal(peer->wants_closed | end.peers[2].wants_closed, 0);
-    net_stripe_note(&end.net, peer, &note);
+    assert_int_equal(peer->close_demanded | end.peers[2].close_demanded, 0);
+    net_handle_control(&end.net, peer, &note);
     send_notes();
     assert_int_equal(note_count, 3);
     end.world.pe = 2;
-    net_stripe_note(&end.net, &end.peers[0], &note);
-    assert_int_equal(end.peers[0].wants_closed, 0); /* PE 0 is told as well */
+    net_handle_control(&end.net, &end.peers[0], &note);
+    assert_int_equal(end.peers[0].close_demanded, 0); /* PE 0 is told as well */
 }
 
 /* Nothing moves for 3 s: the peer is asked; it is there, and nothing moves for 3 s more. */
@@ -553,26 +554,26 @@ static void a_rail_stands_still(void **context)
         now += 100 * ms;
     now += 5000 * ms; /* of a pause as much as a look counts */
     net_stripe_advance(&end.net);
-    assert_int_equal(rail->stood_ns, 3000 * ms);
-    assert_true(rail->asked && !rail->answered);
+    assert_int_equal(rail->stalled_ns, 3000 * ms);
+    assert_true(rail->liveness_requested && !rail->liveness_confirmed);
     send_notes();
     assert_true(note_count >= 1);
-    assert_int_equal(notes[0].kind, NET_ASK);
+    assert_int_equal(notes[0].kind, NET_PEER_QUERY);
     assert_int_equal(notes[0].rail, 1);
     for (int i = 0; i < 40; i++, net_stripe_advance(&end.net))
         now += 100 * ms;
     assert_string_equal(rail->cause, ""); /* it may be the peer */
-    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_HERE, .rail = 1});
-    assert_true(rail->answered);
-    assert_int_equal(rail->stood_ns, 0);
+    net_handle_control(&end.net, peer, &(struct net_control){.kind = NET_PEER_LIVE, .rail = 1});
+    assert_true(rail->liveness_confirmed);
+    assert_int_equal(rail->stalled_ns, 0);
     for (int i = 0; i < 29; i++, net_stripe_advance(&end.net))
         now += 100 * ms;
     assert_string_equal(rail->cause, "");
     now += 100 * ms;
     net_stripe_advance(&end.net);
-    assert_string_equal(rail->cause, "nothing has moved for 6 s");
+    assert_string_equal(rail->cause, "no transfer completed for 6 s");
     assert_null(rail->endpoint);
-    assert_int_equal(end.net.rails[2].stood_ns, 0); /* where nothing is under way */
+    assert_int_equal(end.net.rails[2].stalled_ns, 0); /* where nothing is under way */
     complete(0);
 }
 
@@ -584,14 +585,14 @@ static void a_rail_that_moves_is_not_asked_about(void **context)
     expect_rails(0, "01201");
     for (int i = 0; i < 20; i++, net_stripe_advance(&end.net))
         now += 100 * ms;
-    assert_int_equal(rail->stood_ns, 2000 * ms);
-    rail->asked = rail->answered = true;
+    assert_int_equal(rail->stalled_ns, 2000 * ms);
+    rail->liveness_requested = rail->liveness_confirmed = true;
     complete(1);
-    assert_int_equal(rail->stood_ns, 0);
-    assert_false(rail->asked || rail->answered);
+    assert_int_equal(rail->stalled_ns, 0);
+    assert_false(rail->liveness_requested || rail->liveness_confirmed);
     complete(4);
     net_stripe_advance(&end.net);
-    assert_int_equal(rail->stood_ns, 0);
+    assert_int_equal(rail->stalled_ns, 0);
     complete(0);
     complete(2);
     complete(3);
@@ -603,35 +604,35 @@ static void the_speed_is_measured(void **context)
 {
     (void)context;
     struct net_rail *rail = &end.net.rails[0];
-    ends.reaches = 1;
+    ends.rails = 1;
     transfer(4 * PIECE, true, true);
     now += 10 * ms;
     complete(0); /* has waited for a connection */
     assert_true(rail->connected);
-    assert_int_equal(rail->rate, 0);
+    assert_int_equal(rail->bytes_per_ns, 0);
     now += 5 * ms - 1;
     complete(1);
-    assert_int_equal(rail->rate, 0); /* more is under way, and it was short */
+    assert_int_equal(rail->bytes_per_ns, 0); /* more is under way, and it was short */
     now += 1;
     complete(2);
-    assert_true(rail->rate == (double)(2 * PIECE) / (double)(5 * ms));
-    assert_int_equal(rail->moved, 0);
-    assert_int_equal(rail->rated_ns, now);
-    double was = rail->rate;
+    assert_true(rail->bytes_per_ns == (double)(2 * PIECE) / (double)(5 * ms));
+    assert_int_equal(rail->moved_bytes, 0);
+    assert_int_equal(rail->measured_ns, now);
+    double was = rail->bytes_per_ns;
     now += 50 * 1000 - 1;
     complete(3);
-    assert_true(rail->rate == was);
+    assert_true(rail->bytes_per_ns == was);
     end.access_count = 0;
     transfer(PIECE, true, true);
     now += 50 * 1000;
     complete(0); /* all that it had to do */
-    assert_true(rail->rate > was);
-    was = rail->rate;
+    assert_true(rail->bytes_per_ns > was);
+    was = rail->bytes_per_ns;
     end.access_count = 0;
     transfer((32 << 10) - 1, true, true);
     now += 10 * ms;
     complete(0); /* that little tells nothing */
-    assert_true(rail->rate == was);
+    assert_true(rail->bytes_per_ns == was);
 }
 
 /* One that was slow is tried again when its speed is old, but not for more than a twentieth of the
@@ -640,23 +641,23 @@ static void a_slow_rail_is_tried_again(void **context)
 {
     (void)context;
     for (int i = 0; i < END_RAILS; i++) {
-        end.net.rails[i].rate = i == 2 ? 0.1 : 100;
-        end.net.rails[i].rated_ns = now;
+        end.net.rails[i].bytes_per_ns = i == 2 ? 0.1 : 100;
+        end.net.rails[i].measured_ns = now;
     }
     transfer(2 * PIECE, true, true);
     expect_rails(0, "01");
     complete_all();
     now += (uint64_t)(20 * PIECE / 0.1);
-    end.net.looked_ns = now;
-    end.net.rails[0].rated_ns = end.net.rails[1].rated_ns = now;
+    end.net.rails_checked_ns = now;
+    end.net.rails[0].measured_ns = end.net.rails[1].measured_ns = now;
     transfer(PIECE, true, true);
     expect_rails(0, "0");
     complete_all();
     now++;
-    end.net.rails[2].bytes_lately = end.net.rails[2].ns_lately = 7;
+    end.net.rails[2].rate_bytes = end.net.rails[2].rate_ns = 7;
     transfer(2 * PIECE, true, true);
     expect_rails(0, "20");
-    assert_true(end.net.rails[2].bytes_lately == 0 && end.net.rails[2].ns_lately == 0);
+    assert_true(end.net.rails[2].rate_bytes == 0 && end.net.rails[2].rate_ns == 0);
     complete_all();
 }
 
@@ -667,32 +668,32 @@ static void a_rail_is_asked_for_once(void **context)
 {
     (void)context;
     struct net_rail *rail = &end.net.rails[2];
-    ends.reaches = 1 << 2 | 1 << 1;
-    end.net.rails[1].refused = false;
+    ends.rails = 1 << 2 | 1 << 1;
+    end.net.rails[1].would_block = false;
     end.refuse_access = refuse;
     refusal = -FI_EAGAIN;
     refusing = 1 << 1;
-    rail->traits.confirmed = false;
+    rail->traits.delivery_complete = false;
     transfer(3 * PIECE, true, true);
     expect_rails(0, "222");
     refusing = 1 << 1 | 1 << 2;
     complete(0);
-    assert_int_equal(rail->to_confirm, 1);
+    assert_int_equal(rail->unconfirmed, 1);
     void *descriptor = &descriptor;
-    assert_non_null(net_rail_scratch(&end.net, rail, &descriptor));
+    assert_non_null(net_get_rail_scratch(&end.net, rail, &descriptor));
     assert_null(descriptor); /* it is not registered */
     strcpy(rail->cause, "x");
     refusing = 0;
     net_stripe_advance(&end.net);
     assert_null(rail->endpoint);
     assert_null(rail->memory);
-    assert_int_equal(rail->to_confirm, 0);
+    assert_int_equal(rail->unconfirmed, 0);
     send_notes();
     assert_int_equal(note_count, 1);
     net_stripe_advance(&end.net);
     assert_int_equal(end.access_count, 3);
-    net_stripe_note(&end.net, peer,
-                    &(struct net_note){.kind = NET_CLOSED_RAIL, .rail = peer->there[2]});
+    net_handle_control(&end.net, peer,
+                       &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]});
     net_stripe_advance(&end.net);
     expect_rails(3, "111");
     for (int i = 3; i < 6; i++)
@@ -707,11 +708,11 @@ static void messages_move_when_their_rail_is_closed(void **context)
     (void)context;
     strcpy(end.net.rails[0].cause, "x");
     net_stripe_advance(&end.net);
-    assert_int_equal(peer->via, 1);
-    assert_int_equal(end.peers[2].via, 1);
+    assert_int_equal(peer->current_rail, 1);
+    assert_int_equal(end.peers[2].current_rail, 1);
     assert_null(end.net.rails[0].endpoint);
-    peer->there[2] = peer->there[1];
-    ends.reaches = 1 << 2;
+    peer->peer_rail[2] = peer->peer_rail[1];
+    ends.rails = 1 << 2;
     transfer(PIECE, true, true);
     expect_rails(0, "2");
     strcpy(end.net.rails[2].cause, "x");
@@ -726,19 +727,19 @@ static void reads_come_before_the_end(void **context)
 {
     (void)context;
     struct net_rail *rail = &end.net.rails[2];
-    rail->traits.dies_of_reads = true;
-    rail->reads = 1;
+    rail->traits.crashes_on_reads = true;
+    rail->reads_in_flight = 1;
     strcpy(rail->cause, "pulled");
     for (int i = 0; i < 2; i++, net_stripe_advance(&end.net))
         now += 100 * ms;
     assert_non_null(rail->endpoint);
-    rail->reads = 0;
+    rail->reads_in_flight = 0;
     net_stripe_advance(&end.net);
     assert_null(rail->endpoint);
-    assert_false(rail->kept);
+    assert_false(rail->left_open);
     rail = &end.net.rails[1];
-    rail->traits.dies_of_reads = true;
-    rail->reads = 1;
+    rail->traits.crashes_on_reads = true;
+    rail->reads_in_flight = 1;
     strcpy(rail->cause, "pulled");
     for (int i = 0; i < 3; i++, net_stripe_advance(&end.net)) {
         now += i < 2 ? 100 * ms : 99 * ms;
@@ -748,36 +749,40 @@ static void reads_come_before_the_end(void **context)
     now += 1 * ms;
     net_stripe_advance(&end.net);
     assert_null(rail->endpoint);
-    assert_true(rail->kept);
+    assert_true(rail->left_open);
 }
 
 static void notes_name_rails_that_there_are(void **context)
 {
     (void)context;
     struct net_rail *beyond = &end.net.rails[END_RAILS];
-    beyond->asked = true;
-    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_CLOSE_RAIL, .rail = END_RAILS});
-    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_HERE, .rail = END_RAILS});
+    beyond->liveness_requested = true;
+    net_handle_control(&end.net, peer,
+                       &(struct net_control){.kind = NET_CLOSE_RAIL, .rail = END_RAILS});
+    net_handle_control(&end.net, peer,
+                       &(struct net_control){.kind = NET_PEER_LIVE, .rail = END_RAILS});
     assert_string_equal(beyond->cause, "");
-    assert_false(beyond->answered);
-    assert_int_equal(peer->wants_closed, 0);
-    net_stripe_note(&end.net, peer,
-                    &(struct net_note){.kind = NET_CLOSED_RAIL, .rail = NET_RAILS - 1});
-    assert_int_equal(peer->closed, 1 << (NET_RAILS - 1)); /* the peer may have more */
+    assert_false(beyond->liveness_confirmed);
+    assert_int_equal(peer->close_demanded, 0);
+    net_handle_control(&end.net, peer,
+                       &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = NET_RAILS - 1});
+    assert_int_equal(peer->closed_rails, 1 << (NET_RAILS - 1)); /* the peer may have more */
     send_notes();
     assert_int_equal(note_count, 0);
-    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_ASK, .rail = NET_RAILS - 1});
-    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_ASK, .rail = NET_RAILS});
+    net_handle_control(&end.net, peer,
+                       &(struct net_control){.kind = NET_PEER_QUERY, .rail = NET_RAILS - 1});
+    net_handle_control(&end.net, peer,
+                       &(struct net_control){.kind = NET_PEER_QUERY, .rail = NET_RAILS});
     send_notes();
     assert_int_equal(note_count, 1);
-    assert_int_equal(notes[0].kind, NET_HERE);
+    assert_int_equal(notes[0].kind, NET_PEER_LIVE);
     assert_int_equal(notes[0].rail, NET_RAILS - 1);
     strcpy(end.net.rails[1].cause, "x"); /* the first cause stays */
-    net_rail_failed(&end.net, &end.net.rails[1], peer, "pulled");
-    net_stripe_note(&end.net, peer, &(struct net_note){.kind = NET_CLOSE_RAIL, .rail = 1});
+    net_fail_rail(&end.net, &end.net.rails[1], peer, "pulled");
+    net_handle_control(&end.net, peer, &(struct net_control){.kind = NET_CLOSE_RAIL, .rail = 1});
     assert_string_equal(end.net.rails[1].cause, "x");
-    peer->closed = 1 << peer->there[1] | 1 << peer->there[2];
-    net_rail_failed(&end.net, &end.net.rails[0], peer, "pulled");
+    peer->closed_rails = 1 << peer->peer_rail[1] | 1 << peer->peer_rail[2];
+    net_fail_rail(&end.net, &end.net.rails[0], peer, "pulled");
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
 }
 
@@ -793,47 +798,47 @@ static void transfers_between_segments(void **context)
     struct net_key *home = peer->keys[SEG_HEAP] = calloc(5, sizeof *home);
     struct net_key *keys = peer->rail_keys[SEG_HEAP] = calloc(4 * NET_RAILS, sizeof *keys);
     for (uint64_t chunk = 0; chunk < 4; chunk++) {
-        home[chunk] = (struct net_key){.key = 500 + chunk, .known = 1, .asked = 1};
+        home[chunk] = (struct net_key){.key = 500 + chunk, .known = 1, .answered = 1};
         for (uint64_t i = 0; i < NET_RAILS; i++)
             keys[chunk * NET_RAILS + i] =
-                (struct net_key){.key = 600 + 10 * chunk + i, .known = 1, .asked = 1};
+                (struct net_key){.key = 600 + 10 * chunk + i, .known = 1, .answered = 1};
     }
     struct remote at = {(struct peer *)(uintptr_t)&there, SEG_HEAP,
                         2 * NET_CHUNK_BYTES - PIECE - 1000};
-    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
+    assert_int_equal(net_stripe_host(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
     assert_int_equal(taken, PIECE + 1000);
     expect_rails(0, "01");
     assert_int_equal(end.accesses[0].key, 501);
     assert_int_equal(end.accesses[0].address, NET_CHUNK_BYTES - PIECE - 1000);
-    assert_int_equal(end.accesses[1].key, 610 + peer->there[1]);
+    assert_int_equal(end.accesses[1].key, 610 + peer->peer_rail[1]);
     assert_int_equal(end.accesses[1].address, NET_CHUNK_BYTES - 1000);
     complete_all();
     at.offset = 2 * NET_CHUNK_BYTES;
-    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST, false, &taken), WEFT_OK);
+    assert_int_equal(net_stripe_host(&end.state, at, local, LEAST, false, &taken), WEFT_OK);
     assert_int_equal(taken, LEAST);
     assert_int_equal(end.accesses[0].key, 502);
     assert_int_equal(end.accesses[0].address, 0);
     complete_all();
-    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST - 1, true, &taken), WEFT_OK);
+    assert_int_equal(net_stripe_host(&end.state, at, local, LEAST - 1, true, &taken), WEFT_OK);
     expect_rails(0, "0000"); /* too small to be spread */
     complete_all();
     home[2].known = 0; /* it would have nowhere to go */
-    assert_int_equal(net_stripe_move(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
+    assert_int_equal(net_stripe_host(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
     assert_int_equal(taken, 0);
-    peer->via = 2;
-    assert_int_equal(net_stripe_move(&end.state, at, local, PIECE, true, &taken), WEFT_OK);
+    peer->current_rail = 2;
+    assert_int_equal(net_stripe_host(&end.state, at, local, PIECE, true, &taken), WEFT_OK);
     assert_int_equal(taken, PIECE);
     expect_rails(0, "2");
     complete_all();
-    keys[2 * NET_RAILS + peer->there[2]].known = 0;
-    assert_int_equal(net_stripe_move(&end.state, at, local, PIECE, true, &taken), WEFT_OK);
+    keys[2 * NET_RAILS + peer->peer_rail[2]].known = 0;
+    assert_int_equal(net_stripe_host(&end.state, at, local, PIECE, true, &taken), WEFT_OK);
     assert_int_equal(taken, 0);
     assert_int_equal(end.access_count, 0);
     peer->failed = WEFT_ERR_PATH;
-    peer->accounted = true;
-    home[2].asked = keys[2 * NET_RAILS].asked = 0;
+    peer->launcher_queried = true;
+    home[2].answered = keys[2 * NET_RAILS].answered = 0;
     taken = 7;
-    assert_int_equal(net_stripe_move(&end.state, at, local, PIECE, true, &taken), WEFT_ERR_PATH);
+    assert_int_equal(net_stripe_host(&end.state, at, local, PIECE, true, &taken), WEFT_ERR_PATH);
     assert_int_equal(taken, 0);
     free(home);
     free(keys);
@@ -846,9 +851,9 @@ static void all_is_dropped_at_the_end(void **context)
     assert_int_equal(channel->writes, 14);
     net_stripe_close(&end.net);
     assert_int_equal(channel->writes, 0);
-    assert_int_equal(end.net.stripes, 0);
+    assert_int_equal(end.net.fragment_count, 0);
     for (int i = 0; i < END_RAILS; i++)
-        assert_null(end.net.rails[i].pieces.first);
+        assert_null(end.net.rails[i].fragments.first);
 }
 
 int main(void)

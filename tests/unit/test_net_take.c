@@ -38,7 +38,7 @@ static struct fi_domain_attr domains[NICS];
 static struct fi_fabric_attr fabric = {.prov_name = (char[]){"verbs;ofi_rxm"}};
 static struct fi_info infos[NICS];
 static struct fi_info *listed[NICS];
-static struct net_offer list[NICS];
+static struct net_provider_entry list[NICS];
 static int node_of[1];
 static const struct boot_ops boot_ops = {.name = "one", .allgather = gather};
 static struct boot boot = {.ops = &boot_ops, .npes = 1, .local_npes = 1, .node_of = node_of};
@@ -56,10 +56,10 @@ static int prepare(void **state)
                                     .fabric_attr = &fabric,
                                     .next = i + 1 < NICS ? &infos[i + 1] : NULL};
         listed[i] = &infos[i];
-        list[i] = (struct net_offer){.abilities = NET_NEEDED,
-                                     .reach = NET_REACH_OTHERS,
-                                     .family = 4,
-                                     .mbps = 100000 - (uint32_t)i};
+        list[i] = (struct net_provider_entry){.abilities = NET_NEEDED,
+                                              .reach = NET_REACH_OTHERS,
+                                              .family = 4,
+                                              .mbps = 100000 - (uint32_t)i};
         strcpy(list[i].provider, "verbs;ofi_rxm");
         strcpy(list[i].interface, names[i]);
         strcpy(list[i].network, networks[i]);
@@ -69,14 +69,14 @@ static int prepare(void **state)
     return 0;
 }
 
-static struct net_taken *take(size_t count, weft_status expected)
+static struct net_selection *take(size_t count, weft_status expected)
 {
-    const struct net_wish wish = {.provider = "", .interface = "", .nodes = true};
-    const struct net_offers offers = {.info = listed, .offer = list, .count = count};
-    struct net_common both = {0};
-    struct net_taken *taken = NULL;
+    const struct net_config wish = {.provider = "", .interface = "", .nodes = true};
+    const struct net_provider_list offers = {.info = listed, .entry = list, .count = count};
+    struct net_exchange_record both = {0};
+    struct net_selection *taken = NULL;
     net_choose_rows(list, count, &wish, &both.rows);
-    assert_int_equal(net_take(&world, &lib, &wish, &offers, &both, &taken, has, sizeof has),
+    assert_int_equal(net_select_nics(&world, &lib, &wish, &offers, &both, &taken, has, sizeof has),
                      expected);
     return taken;
 }
@@ -84,17 +84,17 @@ static struct net_taken *take(size_t count, weft_status expected)
 static void what_is_taken_is_that_of_the_offers(void **state)
 {
     (void)state;
-    struct net_taken *taken = take(NICS, WEFT_OK);
+    struct net_selection *taken = take(NICS, WEFT_OK);
     assert_int_equal(taken->count, NICS);
-    assert_true(taken->home_carries);
+    assert_true(taken->first_rail_carries);
     for (int i = 0; i < NICS; i++) {
         assert_int_equal(taken->mbps[i], 100000 - i);
         assert_string_equal(taken->info[i]->domain_attr->name, names[i]);
         assert_int_equal(taken->network[i] != 0, i < 2);
     }
     assert_int_not_equal(taken->network[0], taken->network[1]);
-    assert_string_equal(has, "provider verbs;ofi_rxm on weft-none-0 (10.0.0.0/24); one of 3 at a "
-                             "distance that is not told; large transfers over "
+    assert_string_equal(has, "provider verbs;ofi_rxm on weft-none-0 (10.0.0.0/24); one of 3 at "
+                             "unknown distance; large transfers over "
                              "weft-none-0,weft-none-1,weft-none-2");
     free(taken);
     taken = take(1, WEFT_OK);
@@ -112,8 +112,9 @@ static void what_is_exposed_is_said(void **state)
         const char *words;
     } rows[] = {
         {0, 6, ""},
-        {0, 5, "; memory keys of 5 bytes can be guessed: keep strangers off its network"},
-        {FI_MR_PROV_KEY, 8, "; it chooses memory keys itself: keep strangers off its network"}};
+        {0, 5, "; memory keys of 5 bytes can be guessed: keep untrusted hosts off its network"},
+        {FI_MR_PROV_KEY, 8,
+         "; it chooses memory keys itself: keep untrusted hosts off its network"}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         domains[0].mr_mode = rows[i].mode;
@@ -128,7 +129,7 @@ static void copies_that_cannot_be_made(void **state)
 {
     (void)state;
     copies_left = 2;
-    struct net_taken *taken = take(NICS, WEFT_ERR_NO_MEMORY);
+    struct net_selection *taken = take(NICS, WEFT_ERR_NO_MEMORY);
     assert_null(taken->info[2]);
     free(taken);
 }

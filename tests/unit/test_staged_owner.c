@@ -176,8 +176,8 @@ weft_status __wrap_staged_advance(struct staged_channel *channel)
     return ++d.advances == 2 ? WEFT_ERR_PATH : WEFT_OK;
 }
 
-void __wrap_gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark);
-void __wrap_gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark)
+void __wrap_gpu_event_release(struct gpu *gpu, struct gpu_event **mark);
+void __wrap_gpu_event_release(struct gpu *gpu, struct gpu_event **mark)
 {
     (void)gpu;
     d.drops += *mark != NULL;
@@ -402,7 +402,7 @@ static void marks_of_requests_are_dropped_at_the_end(void **context)
     struct staged_common *common = staged_common(&world);
     for (int slot = 0; slot < LOCALS; slot++)
         common->channels[slot].asked[0].mark = common->channels[slot].asked[STAGED_SLOTS - 1].mark =
-            (struct gpu_mark *)(void *)&gpu_here;
+            (struct gpu_event *)(void *)&gpu_here;
     finish(NULL);
     assert_int_equal(d.drops, 2 * LOCALS);
     prepare(NULL);

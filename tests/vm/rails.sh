@@ -54,7 +54,7 @@ said() { sed -n 's/.*\(rxe. is given up.*\)/    \1/p; s/^\(PE.*rounds.*\)/    \1
 # goes_on CABLE: the job ends well, over what is left, and has said why.
 goes_on() {
     wait $launcher || fail "the loss of a cable has ended the job"
-    says "path net: rxe[$1] is given up, since (an access at|what went to) PE [01] failed \(provider verbs;ofi_rxm\): .*; large transfers go on over rxe[ab]"
+    says "path net: rxe[$1] is given up, since transfers to PE [01] failed \(provider verbs;ofi_rxm\): .*; large transfers continue over rxe[ab]"
     says '^PE 1: [0-9]+ rounds'
     said
     nothing_left

@@ -92,7 +92,7 @@ static weft_status flush_by_host(struct gda *gda, int pe, uint32_t adapter)
         &gda->queues[gda_queue_index(gda, pe, gda->queues_per_pe + adapter)];
     uint64_t end;
     weft_status status = gda_flush_queue(gda, q, pe, adapter, &end);
-    return status ? status : gda_await(gda, q, pe, end, BOX_OP_SETTLE);
+    return status ? status : gda_await(gda, q, pe, end, BOX_OP_DEVICE_QUIET);
 }
 
 weft_status gda_drain_device(struct path_common *common)
@@ -109,8 +109,9 @@ weft_status gda_drain_device(struct path_common *common)
         if (open && !gda->cuda && !(status = gda_flush_queue(gda, q, pe, adapter, &end)))
             head = end;
         if (!status && !weft_dev_gda_reached(q, head))
-            status = gda->gpu_queues && gda->cuda ? gda_await_gpu_queue(gda, i, head)
-                                                  : gda_await(gda, q, pe, head, BOX_OP_SETTLE);
+            status = gda->gpu_queues && gda->cuda
+                         ? gda_await_gpu_queue(gda, i, head)
+                         : gda_await(gda, q, pe, head, BOX_OP_DEVICE_QUIET);
         if (open && !gda->cuda && !status)
             weft_dev_gda_flush_done(q, end);
         if (open && gda->cuda && !status)

@@ -245,7 +245,7 @@ weft_status gda_await_gpu_queue(const struct gda *gda, uint32_t number, uint64_t
     int pe = (int)(number / gda->queues_per_pe);
     uint64_t done = 0, last = 0;
     struct path_wait wait = {
-        .world = gda->world, .operation = BOX_OP_SETTLE, .pe = pe, .expected = target};
+        .world = gda->world, .operation = BOX_OP_DEVICE_QUIET, .pe = pe, .expected = target};
     weft_status status = read_gpu_completion(gda, number, &done, &last);
     while (!status && done != WEFT_DEV_GDA_FAILED && done < target) {
         status = path_wait_step(&wait, done);

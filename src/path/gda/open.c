@@ -103,7 +103,7 @@ struct finding {
 
 struct candidate {
     struct ibv_device *listed;
-    enum net_near near;
+    enum net_distance near;
     int place; /* index in libibverbs' list */
 };
 
@@ -116,20 +116,21 @@ static int compare_distance(const void *a, const void *b)
 static int list_candidates(const struct path_world *world, const struct mlx5 *lib,
                            struct ibv_device **list, int n, struct candidate *found)
 {
-    struct net_spot spot;
-    struct net_place place;
+    struct net_pe_location spot;
+    struct net_device_location place;
     cpu_set_t cpus;
     int count = 0;
     CPU_ZERO(&cpus);
     sched_getaffinity(0, sizeof cpus, &cpus);
-    net_find_spot("", world->boot->local_pe, config_string(CONFIG_GPU),
+    net_locate_pe("", world->boot->local_pe, config_string(CONFIG_GPU),
                   getenv("CUDA_VISIBLE_DEVICES"), &cpus, &spot);
     for (int i = 0; i < n && count < DEVICES_MOST; i++) {
         const char *name = lib->verbs.get_device_name(list[i]);
         if (!is_wanted(name))
             continue;
-        enum net_near near =
-            net_place_of_interface("", name, &place) ? net_near(&spot, &place) : NET_NEAR_UNKNOWN;
+        enum net_distance near = net_locate_interface("", name, &place)
+                                     ? net_find_distance(&spot, &place)
+                                     : NET_DISTANCE_UNKNOWN;
         found[count++] = (struct candidate){list[i], near, i};
     }
     qsort(found, (size_t)count, sizeof *found, compare_distance);

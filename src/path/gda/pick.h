@@ -15,7 +15,7 @@ struct gda_candidates {
     int32_t wanted; /* Requested NICs, at most `count`; 0: the PE's share. */
     struct gda_candidate {
         uint64_t name; /* hash of the device name */
-        uint32_t near; /* enum net_near */
+        uint32_t near; /* enum net_distance */
     } list[GDA_CANDIDATES];
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small transfers of the CPU to and from GPU memory that is mapped into the CPU's addresses
- * (gpu/map.h). Neither a GPU nor the peer takes part. Every function returns false and does nothing
- * if another way is faster or there is no mapping. Used by paths self, p2p (p2p_gpu.c) and
+ * (gpu/map/map.h). Neither a GPU nor the peer takes part. Every function returns false and does
+ * nothing if another way is faster or there is no mapping. Used by paths self, p2p (p2p_gpu.c) and
  * staged. */
 #ifndef WEFT_PATH_LOCAL_MAPPED_H
 #define WEFT_PATH_LOCAL_MAPPED_H
@@ -10,7 +10,7 @@
 
 #include "base/epoch.h"
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 #include "path/path.h"
 
 enum { MAPPED_SLOTS = 64 };

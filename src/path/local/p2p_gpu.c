@@ -2,7 +2,7 @@
 /* Operations of the paths `self` and `p2p` that touch GPU memory on either side: the host requests
  * copies, atomics and signals from its GPU. `remote` is an address in the GPU heap or in a host
  * segment of a PE of this node. */
-#include "gpu/stripe.h"
+#include "gpu/multipath/stripe.h"
 #include "path/local/mapped.h"
 #include "path/local/p2p.h"
 
@@ -28,7 +28,7 @@ weft_status p2p_gpu_open(const struct path_world *world, struct path_state **sta
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context's GPU state");
     (*state)->gpu = world->gpu;
     mapped_open(&(*state)->mapped, world);
-    (*state)->lane = atomic_fetch_add(&turn, 1) % GPU_LANES;
+    (*state)->lane = atomic_fetch_add(&turn, 1) % GPU_STREAMS;
     return WEFT_OK;
 }
 
@@ -67,7 +67,7 @@ weft_status p2p_gpu_address(struct remote at, char **address)
 
 /* Copies between a peer's memory and own memory. */
 static weft_status copy_peer(struct remote at, void *dst, const void *src, size_t bytes,
-                             enum gpu_manner manner)
+                             enum gpu_copy_mode manner)
 {
     struct path_state *state = at.peer->state;
     int slot = at.segment == SEG_GPU ? state->gpu->slot_of[at.peer->pe] : -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path net in a build without libfabric's headers: says so. */
+/* Path net in a build without libfabric's headers: reports that. */
 #include "path/path.h"
 
 #include "base/status.h"

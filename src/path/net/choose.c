@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The fastest class first: NICs that move memory themselves, then TCP, then what is left over.
- * "tcp" has datagrams of its own since libfabric 1.18; in 1.17 that was the provider "net", on
- * trial, and many times slower than ofi_rxm where PEs share CPUs. Shared memory is behind TCP
- * although it is faster: it reaches no other node, and a PE that is killed leaves its files in
- * /dev/shm. "sockets", which nobody maintains any more and over which few runs ended in time, is
- * not among them. */
+/* The fastest class first: NICs that execute RMA operations themselves, then TCP, then the rest.
+ * Provider "tcp" has reliable datagrams since libfabric 1.18. In 1.17 that was the experimental
+ * provider "net", many times slower than ofi_rxm where PEs share CPUs. Shared memory comes after
+ * TCP although it is faster: it reaches no other node, and a killed PE leaves its files in
+ * /dev/shm. "sockets" is not in the table: it is no longer maintained, and few runs over it ended
+ * in time. */
 static const char *const providers[] = {
     "cxi", "efa",         "opx", "psm3", "psm2", "verbs;ofi_rxm", "verbs;ofi_rxd",
     "tcp", "tcp;ofi_rxm", "net", "shm",  "sm2",  "udp;ofi_rxd",
@@ -31,24 +31,24 @@ static const struct {
     {NET_KEYS, "memory keys of at most 8 bytes"},
 };
 
-static const char *lacking(const struct net_offer *offer)
+static const char *missing_ability(const struct net_provider_entry *entry)
 {
     for (size_t i = 0; i < sizeof abilities / sizeof abilities[0]; i++)
-        if (!(offer->abilities & abilities[i].ability))
+        if (!(entry->abilities & abilities[i].ability))
             return abilities[i].text;
     return NULL;
 }
 
-/* "tcp" names "tcp" and what is layered on it, "tcp;ofi_rxm". */
-static bool names_provider(const char *wanted, const char *provider)
+/* "tcp" matches "tcp" and what is layered on it, "tcp;ofi_rxm". */
+static bool names_provider(const char *configured, const char *provider)
 {
-    size_t length = strlen(wanted);
-    return strncmp(wanted, provider, length) == 0 &&
+    size_t length = strlen(configured);
+    return strncmp(configured, provider, length) == 0 &&
            (provider[length] == '\0' || provider[length] == ';');
 }
 
-/* A provider that is not in the table is in the last place: taken when it is asked for by name. */
-static int provider_row(const char *provider)
+/* A provider outside the table has the last row: it is used only if the configuration names it. */
+static int find_provider_row(const char *provider)
 {
     int row = 0;
     while (row < PROVIDERS && strcmp(providers[row], provider) != 0)
@@ -56,20 +56,21 @@ static int provider_row(const char *provider)
     return row;
 }
 
-static int row_of(const struct net_offer *offer)
+static int entry_row(const struct net_provider_entry *entry)
 {
-    int family = offer->family == 4 ? 0 : offer->family == 6 ? 1 : 2;
-    return provider_row(offer->provider) * FAMILIES + family;
+    int family = entry->family == 4 ? 0 : entry->family == 6 ? 1 : 2;
+    return find_provider_row(entry->provider) * FAMILIES + family;
 }
 
-static bool wished_provider(const struct net_offer *offer, const struct net_wish *wish)
+static bool matches_provider(const struct net_provider_entry *entry,
+                             const struct net_config *config)
 {
-    return wish->provider[0] ? names_provider(wish->provider, offer->provider)
-                             : provider_row(offer->provider) < PROVIDERS;
+    return config->provider[0] ? names_provider(config->provider, entry->provider)
+                               : find_provider_row(entry->provider) < PROVIDERS;
 }
 
-/* Whether the list "eth0,eth1" names it. */
-static bool lists(const char *list, const char *name)
+/* Whether the list "eth0,eth1" contains the name. */
+static bool list_contains(const char *list, const char *name)
 {
     size_t length = strlen(name);
     for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
@@ -78,24 +79,26 @@ static bool lists(const char *list, const char *name)
     return false;
 }
 
-static bool wished_interface(const struct net_offer *offer, const struct net_wish *wish)
+static bool matches_interface(const struct net_provider_entry *entry,
+                              const struct net_config *config)
 {
-    return !wish->interface[0] || lists(wish->interface, offer->interface);
+    return !config->interface[0] || list_contains(config->interface, entry->interface);
 }
 
-static bool reaches(const struct net_offer *offer, const struct net_wish *wish)
+static bool reaches_nodes(const struct net_provider_entry *entry, const struct net_config *config)
 {
-    /* Who names an interface may know better: nodes that share a kernel meet on its loopback. */
-    return !wish->nodes || wish->interface[0] || offer->reach != NET_REACH_NODE;
+    /* An interface that the configuration names is accepted: nodes that share a kernel can use its
+     * loopback. */
+    return !config->nodes || config->interface[0] || entry->reach != NET_REACH_NODE;
 }
 
-static bool fits(const struct net_offer *offer, const struct net_wish *wish)
+static bool matches_config(const struct net_provider_entry *entry, const struct net_config *config)
 {
-    return wished_provider(offer, wish) && wished_interface(offer, wish) && !lacking(offer) &&
-           reaches(offer, wish);
+    return matches_provider(entry, config) && matches_interface(entry, config) &&
+           !missing_ability(entry) && reaches_nodes(entry, config);
 }
 
-/* Each name once; where there is no room for more, "..." says so. */
+/* Adds each name once. "..." marks a list that is full. */
 static void add_name(char *list, size_t bytes, const char *name)
 {
     static const char more[] = ", ...";
@@ -111,40 +114,41 @@ static void add_name(char *list, size_t bytes, const char *name)
         snprintf(list + used, bytes - used, "%s%s", used ? ", " : "", name);
 }
 
-static void list_names(const struct net_offer *offers, size_t count, const char *provider,
+static void list_names(const struct net_provider_entry *entries, size_t count, const char *provider,
                        char *list, size_t bytes)
 {
     list[0] = '\0';
     for (size_t i = 0; i < count; i++)
         if (!provider)
-            add_name(list, bytes, offers[i].provider);
-        else if (!provider[0] || names_provider(provider, offers[i].provider))
-            add_name(list, bytes, offers[i].interface);
+            add_name(list, bytes, entries[i].provider);
+        else if (!provider[0] || names_provider(provider, entries[i].provider))
+            add_name(list, bytes, entries[i].interface);
 }
 
-static weft_status unknown_provider(const struct net_offer *offers, size_t count,
-                                    const struct net_wish *wish)
+static weft_status fail_unknown_provider(const struct net_provider_entry *entries, size_t count,
+                                         const struct net_config *config)
 {
     char list[256];
-    list_names(offers, count, NULL, list, sizeof list);
+    list_names(entries, count, NULL, list, sizeof list);
     return base_fail(WEFT_ERR_CONFIG,
                      "WEFT_FABRIC_PROVIDER is \"%s\", which libfabric does not offer here; it "
                      "offers %s",
-                     wish->provider, list[0] ? list : "none");
+                     config->provider, list[0] ? list : "none");
 }
 
-/* The first name of the list that nothing has which is wished otherwise; *length 0: all are
- * there. */
-static const char *missing_interface(const struct net_offer *offers, size_t count,
-                                     const struct net_wish *wish, size_t *length)
+/* The first configured interface that no matching entry has. *length is the length of its name, or
+ * 0 if none is missing. */
+static const char *find_missing_interface(const struct net_provider_entry *entries, size_t count,
+                                          const struct net_config *config, size_t *length)
 {
-    const char *at = wish->interface;
+    const char *at = config->interface;
     for (; *at; at += *length, at += *at == ',') {
         bool found = false;
         *length = strcspn(at, ",");
         for (size_t i = 0; i < count && !found; i++)
-            found = wished_provider(&offers[i], wish) && strlen(offers[i].interface) == *length &&
-                    strncmp(at, offers[i].interface, *length) == 0;
+            found = matches_provider(&entries[i], config) &&
+                    strlen(entries[i].interface) == *length &&
+                    strncmp(at, entries[i].interface, *length) == 0;
         if (!found)
             return at;
     }
@@ -152,57 +156,59 @@ static const char *missing_interface(const struct net_offer *offers, size_t coun
     return NULL;
 }
 
-static weft_status unknown_interface(const struct net_offer *offers, size_t count,
-                                     const struct net_wish *wish, const char *name, size_t length)
+static weft_status fail_unknown_interface(const struct net_provider_entry *entries, size_t count,
+                                          const struct net_config *config, const char *name,
+                                          size_t length)
 {
     char list[256];
-    bool alone = strlen(wish->interface) == length;
-    list_names(offers, count, wish->provider, list, sizeof list);
+    bool alone = strlen(config->interface) == length;
+    list_names(entries, count, config->provider, list, sizeof list);
     return base_fail(
         WEFT_ERR_CONFIG,
         "WEFT_FABRIC_INTERFACE %s \"%.*s\", which %s%s does not offer here; it offers %s",
-        alone ? "is" : "names", (int)length, name, wish->provider[0] ? "provider " : "libfabric",
-        wish->provider, list[0] ? list : "none");
+        alone ? "is" : "names", (int)length, name, config->provider[0] ? "provider " : "libfabric",
+        config->provider, list[0] ? list : "none");
 }
 
-/* Why a wish that names things which are there cannot be fulfilled. */
-static weft_status refuse(const struct net_offer *offers, size_t count, const struct net_wish *wish)
+/* Reports why no entry can be used, although each configured name exists. */
+static weft_status fail_unusable(const struct net_provider_entry *entries, size_t count,
+                                 const struct net_config *config)
 {
-    bool named = wish->provider[0] || wish->interface[0];
+    bool named = config->provider[0] || config->interface[0];
     weft_status status = named ? WEFT_ERR_CONFIG : WEFT_ERR_UNSUPPORTED;
     char why[384] = "";
     for (size_t i = 0; i < count; i++) {
         char one[128];
-        const struct net_offer *offer = &offers[i];
-        if (!wished_provider(offer, wish) || !wished_interface(offer, wish))
+        const struct net_provider_entry *entry = &entries[i];
+        if (!matches_provider(entry, config) || !matches_interface(entry, config))
             continue;
-        const char *lacks = lacking(offer);
-        snprintf(one, sizeof one, "%s%s%s%s %s", offer->provider, lacks ? "" : " on ",
-                 lacks ? "" : offer->interface, lacks ? " has no" : "",
+        const char *lacks = missing_ability(entry);
+        snprintf(one, sizeof one, "%s%s%s%s %s", entry->provider, lacks ? "" : " on ",
+                 lacks ? "" : entry->interface, lacks ? " has no" : "",
                  lacks ? lacks : "reaches no other node");
         add_name(why, sizeof why, one);
     }
     return base_fail(status, "no provider of libfabric can be used: %s",
-                     why[0] ? why : "none is offered");
+                     why[0] ? why : "libfabric lists none");
 }
 
-weft_status net_choose_rows(const struct net_offer *offers, size_t count,
-                            const struct net_wish *wish, net_rows *rows)
+weft_status net_choose_rows(const struct net_provider_entry *entries, size_t count,
+                            const struct net_config *config, net_rows *rows)
 {
-    bool provider = !wish->provider[0];
+    bool provider = !config->provider[0];
     size_t length;
     *rows = 0;
     for (size_t i = 0; i < count; i++) {
-        provider |= wished_provider(&offers[i], wish);
-        if (fits(&offers[i], wish))
-            *rows |= (net_rows)1 << row_of(&offers[i]);
+        provider |= matches_provider(&entries[i], config);
+        if (matches_config(&entries[i], config))
+            *rows |= (net_rows)1 << entry_row(&entries[i]);
     }
     if (!provider)
-        return unknown_provider(offers, count, wish);
-    const char *missing = missing_interface(offers, count, wish, &length);
+        return fail_unknown_provider(entries, count, config);
+    const char *missing = find_missing_interface(entries, count, config, &length);
     if (missing)
-        return unknown_interface(offers, count, wish, missing, length);
-    return *rows ? WEFT_OK : refuse(offers, count, wish);
+        return fail_unknown_interface(entries, count, config, missing, length);
+    return *rows ? WEFT_OK : fail_unusable(entries, count, config);
 }
 
 static uint64_t network_bit(const char *network)
@@ -213,62 +219,65 @@ static uint64_t network_bit(const char *network)
     return (uint64_t)1 << (hash >> 58);
 }
 
-uint64_t net_choose_networks(const struct net_offer *offers, size_t count)
+uint64_t net_choose_networks(const struct net_provider_entry *entries, size_t count)
 {
     uint64_t set = 0;
     for (size_t i = 0; i < count; i++)
-        if (offers[i].network[0])
-            set |= network_bit(offers[i].network);
+        if (entries[i].network[0])
+            set |= network_bit(entries[i].network);
     return set;
 }
 
-/* Larger is better. */
-static int rank(const struct net_offer *offer, const struct net_wish *wish, uint64_t networks)
+/* The rank of an entry; the larger one is better. */
+static int rank_entry(const struct net_provider_entry *entry, const struct net_config *config,
+                      uint64_t networks)
 {
-    int rank = offer->down ? 0 : 16;
-    if (wish->nodes)
-        rank += offer->reach == NET_REACH_OTHERS ? 8 : 0;
+    int rank = entry->down ? 0 : 16;
+    if (config->nodes)
+        rank += entry->reach == NET_REACH_OTHERS ? 8 : 0;
     else
-        rank += offer->reach == NET_REACH_NODE ? 8 : 0;
-    if (offer->network[0] && networks & network_bit(offer->network))
+        rank += entry->reach == NET_REACH_NODE ? 8 : 0;
+    if (entry->network[0] && networks & network_bit(entry->network))
         rank += 4;
-    return rank + (offer->ipoib ? 0 : 2);
+    return rank + (entry->ipoib ? 0 : 2);
 }
 
-/* What the best of those have that can be taken. */
-struct best {
+/* Row, rank and speed of the best entries. */
+struct best_entry {
     int row, rank;
     uint32_t mbps;
 };
 
-static bool can_be_taken(const struct net_offer *offer, const struct net_wish *wish,
-                         const struct best *best)
+static bool is_candidate(const struct net_provider_entry *entry, const struct net_config *config,
+                         const struct best_entry *best)
 {
-    return fits(offer, wish) && row_of(offer) == best->row;
+    return matches_config(entry, config) && entry_row(entry) == best->row;
 }
 
-static void find_best(const struct net_offer *offers, size_t count, const struct net_wish *wish,
-                      uint64_t networks, struct best *best)
+static void find_best(const struct net_provider_entry *entries, size_t count,
+                      const struct net_config *config, uint64_t networks, struct best_entry *best)
 {
     for (size_t i = 0; i < count; i++)
-        if (can_be_taken(&offers[i], wish, best) && rank(&offers[i], wish, networks) > best->rank)
-            best->rank = rank(&offers[i], wish, networks);
-    for (size_t i = 0; i < count && !wish->interface[0]; i++)
-        if (can_be_taken(&offers[i], wish, best) &&
-            rank(&offers[i], wish, networks) == best->rank && offers[i].mbps > best->mbps)
-            best->mbps = offers[i].mbps;
+        if (is_candidate(&entries[i], config, best) &&
+            rank_entry(&entries[i], config, networks) > best->rank)
+            best->rank = rank_entry(&entries[i], config, networks);
+    for (size_t i = 0; i < count && !config->interface[0]; i++)
+        if (is_candidate(&entries[i], config, best) &&
+            rank_entry(&entries[i], config, networks) == best->rank && entries[i].mbps > best->mbps)
+            best->mbps = entries[i].mbps;
 }
 
-static bool has_interface(const struct net_offer *offers, const int *taken, int n, const char *name)
+static bool has_interface(const struct net_provider_entry *entries, const int *chosen, int n,
+                          const char *name)
 {
     while (n-- > 0)
-        if (strcmp(offers[taken[n]].interface, name) == 0)
+        if (strcmp(entries[chosen[n]].interface, name) == 0)
             return true;
     return false;
 }
 
-/* Which of the names in the list it has; 0 where there is no list. */
-static size_t place_in_list(const char *list, const char *name)
+/* Byte position of the name in the list; 0 if the list is empty. */
+static size_t position_in_list(const char *list, const char *name)
 {
     size_t length = strlen(name);
     for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
@@ -277,35 +286,39 @@ static size_t place_in_list(const char *list, const char *name)
     return 0;
 }
 
-static void insert_in_order(const struct net_offer *offers, const struct net_wish *wish, int offer,
-                            int *taken, int n)
+static void insert_by_position(const struct net_provider_entry *entries,
+                               const struct net_config *config, int index, int *chosen, int n)
 {
-    size_t place = place_in_list(wish->interface, offers[offer].interface);
-    for (; n > 0 && place_in_list(wish->interface, offers[taken[n - 1]].interface) > place; n--)
-        taken[n] = taken[n - 1];
-    taken[n] = offer;
+    size_t position = position_in_list(config->interface, entries[index].interface);
+    for (;
+         n > 0 && position_in_list(config->interface, entries[chosen[n - 1]].interface) > position;
+         n--)
+        chosen[n] = chosen[n - 1];
+    chosen[n] = index;
 }
 
-int net_choose_offers(const struct net_offer *offers, size_t count, const struct net_wish *wish,
-                      net_rows common, uint64_t networks, int *taken, int most)
+int net_choose_entries(const struct net_provider_entry *entries, size_t count,
+                       const struct net_config *config, net_rows common, uint64_t networks,
+                       int *chosen, int most)
 {
-    struct best best = {.row = common ? __builtin_ctzll(common) : -1, .rank = -1};
+    struct best_entry best = {.row = common ? __builtin_ctzll(common) : -1, .rank = -1};
     int n = 0;
-    find_best(offers, count, wish, networks, &best);
+    find_best(entries, count, config, networks, &best);
     for (size_t i = 0; i < count && n < most; i++) {
-        const struct net_offer *offer = &offers[i];
-        bool slow = offer->mbps && offer->mbps < best.mbps / 2;
-        if (can_be_taken(offer, wish, &best) && rank(offer, wish, networks) == best.rank && !slow &&
-            !has_interface(offers, taken, n, offer->interface))
-            insert_in_order(offers, wish, (int)i, taken, n++);
+        const struct net_provider_entry *entry = &entries[i];
+        bool slow = entry->mbps && entry->mbps < best.mbps / 2;
+        if (is_candidate(entry, config, &best) &&
+            rank_entry(entry, config, networks) == best.rank && !slow &&
+            !has_interface(entries, chosen, n, entry->interface))
+            insert_by_position(entries, config, (int)i, chosen, n++);
     }
     return n;
 }
 
-void net_offer_text(const struct net_offer *offer, char *text, size_t bytes)
+void net_entry_text(const struct net_provider_entry *entry, char *text, size_t bytes)
 {
-    snprintf(text, bytes, "provider %s on %s%s%s%s%s", offer->provider, offer->interface,
-             offer->network[0] ? " (" : "", offer->network, offer->network[0] ? ")" : "",
-             offer->ipoib ? "; IP over InfiniBand: a fraction of what RDMA on the same port gives"
+    snprintf(text, bytes, "provider %s on %s%s%s%s%s", entry->provider, entry->interface,
+             entry->network[0] ? " (" : "", entry->network, entry->network[0] ? ")" : "",
+             entry->ipoib ? "; IP over InfiniBand: a fraction of what RDMA on the same port gives"
                           : "");
 }

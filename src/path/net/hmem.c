@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory registered with the provider, by dma-buf or by address (which nvidia-peermem or the
- * provider itself turns into pages), so that NICs read and write it in place. Nothing of that is
- * taken on trust: a real registration is tried, and towards each peer bytes are written and read
- * back before anything of the program's goes that way (prove()). What is refused keeps its cause,
- * and GPU memory goes through pinned memory (stage.c) at the end that refuses.
+/* Registers GPU memory with the provider, by dma-buf or by address (nvidia-peermem or the provider
+ * resolves the address), so that NICs access it directly. The library trusts only what it has
+ * tested: it tries a real registration, and for each peer a path test writes bytes and reads them
+ * back before any transfer of the application uses the method (prove()). A failure is kept with its
+ * cause, and GPU memory then goes through pinned memory (stage.c) at the end that failed.
  *
- * Order. What a NIC writes into GPU memory may be visible to the GPU later than a completion, a
- * message or a flag in host memory that came behind it: they took another way. So the writer marks
- * the first message behind such writes (NET_FLUSH), and the owner makes them visible before it
- * carries out anything of that message: by the driver's flush where the GPU does not keep that
- * order by itself. A quiet sends such a message and waits for its answer. A get into GPU memory is
- * flushed here when it has come. */
+ * Order: NIC writes into GPU memory may become visible to the GPU later than a completion, a
+ * message or a flag in host memory that follows them, since they take another route. So the writer
+ * marks the first message after such writes (NET_FLUSH_GPU), and the owner makes the writes visible
+ * before it executes that message: by the driver's flush if the GPU does not keep the order itself.
+ * A quiet sends such a message and waits for its acknowledgement. After a get into GPU memory this
+ * PE flushes its own GPU. */
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
@@ -24,10 +24,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* libfabric's interface for dma-bufs, which its headers have since 1.20. */
+/* libfabric's dma-buf interface, which its headers have since 1.20. */
 enum { DMABUF_VERSION = FI_VERSION(1, 20), HMEM_VERSION = FI_VERSION(1, 11) };
 #define MR_DMABUF (1ull << 40)
-struct dmabuf {
+struct mr_dmabuf {
     int fd;
     uint64_t offset;
     size_t len;
@@ -38,35 +38,36 @@ _Static_assert(MR_DMABUF == FI_MR_DMABUF, "the flag of libfabric");
 _Static_assert(sizeof(struct dmabuf) == sizeof(struct fi_mr_dmabuf), "as libfabric lays it out");
 #endif
 
-/* Registered, or not; kept by the 16 MiB of the window in which it begins. */
+/* A range of GPU memory, registered or refused, in the bucket of the 16 MiB of the heap that it
+ * starts in. */
 struct net_extent {
     struct net_extent *next;
-    struct net_place place;
+    struct net_gpu_region region;
     struct fid_mr *registered[NET_RAILS];
 };
 
 struct net_extents {
-    struct net_extent **cells;
+    struct net_extent **buckets;
     size_t count;
 };
 
 /* --------------------------------------------------------------------------------- the provider */
 
-static bool gpu_wanted(const struct fi_info *info, char *why, size_t bytes)
+static bool enables_gpu_rdma(const struct fi_info *info, char *why, size_t bytes)
 {
     enum { AUTO, DIRECT, STAGED };
-    int64_t wish = config_int(CONFIG_NET_GPU);
-    if (wish == STAGED)
+    int64_t choice = config_int(CONFIG_NET_GPU);
+    if (choice == STAGED)
         snprintf(why, bytes, "WEFT_NET_GPU=staged");
-    else if (wish == AUTO && net_cpu_moves(info))
-        snprintf(why, bytes, "with provider %s a CPU moves the data, no NIC",
+    else if (choice == AUTO && net_cpu_executes_rma(info))
+        snprintf(why, bytes, "provider %s moves data with a CPU, not with a NIC",
                  info->fabric_attr->prov_name);
     return !why[0];
 }
 
-/* The same provider and interface among what is offered with FI_HMEM. */
-static struct fi_info *find_same(const struct fabric *lib, struct fi_info *list,
-                                 const struct fi_info *info)
+/* Finds the same provider and interface in the list with FI_HMEM. */
+static struct fi_info *find_same_interface(const struct fabric *lib, struct fi_info *list,
+                                           const struct fi_info *info)
 {
     for (struct fi_info *one = list; one; one = one->next)
         if (strcmp(one->fabric_attr->prov_name, info->fabric_attr->prov_name) == 0 &&
@@ -77,12 +78,12 @@ static struct fi_info *find_same(const struct fabric *lib, struct fi_info *list,
     return NULL;
 }
 
-struct fi_info *net_with_gpu(const struct fabric *lib, struct fi_info *info, char *why,
+struct fi_info *net_add_hmem(const struct fabric *lib, struct fi_info *info, char *why,
                              size_t bytes)
 {
     struct fi_info *list = NULL, *found = NULL;
     why[0] = '\0';
-    if (!gpu_wanted(info, why, bytes))
+    if (!enables_gpu_rdma(info, why, bytes))
         return info;
     uint32_t version = lib->version() < DMABUF_VERSION ? HMEM_VERSION : DMABUF_VERSION;
     struct fi_info *hints = lib->dupinfo(info);
@@ -90,7 +91,7 @@ struct fi_info *net_with_gpu(const struct fabric *lib, struct fi_info *info, cha
         hints->caps |= FI_HMEM;
         hints->domain_attr->mr_mode |= FI_MR_HMEM;
         if (lib->getinfo(version, NULL, NULL, 0, hints, &list) == 0)
-            found = find_same(lib, list, info);
+            found = find_same_interface(lib, list, info);
         lib->freeinfo(hints);
     }
     if (list)
@@ -106,91 +107,93 @@ struct fi_info *net_with_gpu(const struct fabric *lib, struct fi_info *info, cha
 
 /* --------------------------------------------------------------------------------- registration */
 
-/* The attributes have grown: what this version does not know must be zero. */
-union attributes {
+/* fi_mr_attr has grown with libfabric's versions: fields that this version does not know must be
+ * 0. */
+union mr_attributes {
     struct fi_mr_attr attr;
-    char room[256];
+    char reserved[256];
 };
 
-static int try_to_register(struct path_common *net, struct net_rail *rail, const void *where,
-                           uint64_t flags, struct fid_mr **registered)
+static int register_gpu_memory(struct path_common *net, struct net_rail *rail, const void *where,
+                               uint64_t flags, struct fid_mr **registered)
 {
-    union attributes a = {.room = {0}};
+    union mr_attributes a = {.reserved = {0}};
     struct fid_domain *domain = rail->domain;
     a.attr.mr_iov = where;
     a.attr.iov_count = 1;
     a.attr.access = FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE | FI_SEND | FI_RECV;
     a.attr.iface = FI_HMEM_CUDA;
     a.attr.device.cuda = net->world->gpu->device.ordinal;
-    int error = net_draw_key(rail, &a.attr.requested_key);
+    int error = net_random_key(rail, &a.attr.requested_key);
     if (!error)
         error = domain->mr->regattr(&domain->fid, &a.attr, flags, registered);
-    return error ? error : net_bind(rail, registered);
+    return error ? error : net_bind_memory(rail, registered);
 }
 
-static struct fid_mr *by_dmabuf(struct path_common *net, struct net_rail *rail, CUdeviceptr at,
-                                size_t bytes, char *why, size_t room)
+static struct fid_mr *register_dmabuf(struct path_common *net, struct net_rail *rail,
+                                      CUdeviceptr at, size_t bytes, char *why, size_t why_bytes)
 {
     struct fid_mr *registered = NULL;
-    struct dmabuf whole = {.len = bytes, .base_addr = (void *)(uintptr_t)at};
+    struct mr_dmabuf whole = {.len = bytes, .base_addr = (void *)(uintptr_t)at};
     uint32_t version = rail->info->fabric_attr->api_version;
     if (version < DMABUF_VERSION) {
-        snprintf(why, room, "libfabric %u.%u takes no dma-buf, 1.20 does",
+        snprintf(why, why_bytes, "libfabric %u.%u registers no dma-buf (needs 1.20)",
                  FI_MAJOR(net->lib->version()), FI_MINOR(net->lib->version()));
         return NULL;
     }
     if (gpu_export_dmabuf(net->world->gpu, at, bytes, &whole.fd)) {
-        snprintf(why, room, "%.75s (needs NVIDIA's open modules)", base_last_error());
+        snprintf(why, why_bytes, "%.75s (needs NVIDIA's open modules)", base_last_error());
         return NULL;
     }
-    int error = try_to_register(net, rail, &whole, MR_DMABUF, &registered);
-    close(whole.fd); /* the registration holds what it needs */
+    int error = register_gpu_memory(net, rail, &whole, MR_DMABUF, &registered);
+    close(whole.fd); /* The registration keeps a reference. */
     if (error)
-        snprintf(why, room, "fi_mr_regattr by dma-buf: %.40s", net->lib->strerror(-error));
+        snprintf(why, why_bytes, "fi_mr_regattr by dma-buf: %.40s", net->lib->strerror(-error));
     return error ? NULL : registered;
 }
 
-static struct fid_mr *by_address(struct path_common *net, struct net_rail *rail, CUdeviceptr at,
-                                 size_t bytes, char *why, size_t room)
+static struct fid_mr *register_by_address(struct path_common *net, struct net_rail *rail,
+                                          CUdeviceptr at, size_t bytes, char *why, size_t why_bytes)
 {
     struct fid_mr *registered = NULL;
     struct iovec whole = {(void *)(uintptr_t)at, bytes};
-    int error = try_to_register(net, rail, &whole, 0, &registered);
+    int error = register_gpu_memory(net, rail, &whole, 0, &registered);
     if (error)
         snprintf(why, room, "fi_mr_regattr by address: %.30s%s", net->lib->strerror(-error),
-                 gpu_peermem_is_here() ? "" : " (load nvidia-peermem)");
+                 gpu_peermem_is_loaded() ? "" : " (load nvidia-peermem)");
     return error ? NULL : registered;
 }
 
-static void register_with(struct path_common *net, struct net_rail *rail, struct net_extent *extent)
+static void register_extent_on_rail(struct path_common *net, struct net_rail *rail,
+                                    struct net_extent *extent)
 {
-    struct net_place *place = &extent->place;
-    int number = (int)(rail - net->rails);
-    CUdeviceptr at = gpu_heap_own(&net->world->gpu->heap)->base + place->start;
-    size_t bytes = place->end - place->start;
+    struct net_gpu_region *region = &extent->region;
+    int index = (int)(rail - net->rails);
+    CUdeviceptr at = gpu_heap_own(&net->world->gpu->heap)->base + region->start;
+    size_t bytes = region->end - region->start;
     char one[128] = "", other[128] = "";
-    struct fid_mr *registered = by_dmabuf(net, rail, at, bytes, one, sizeof one);
-    place->dmabuf |= registered != NULL;
+    struct fid_mr *registered = register_dmabuf(net, rail, at, bytes, one, sizeof one);
+    region->dmabuf |= registered != NULL;
     if (!registered)
-        registered = by_address(net, rail, at, bytes, other, sizeof other);
-    extent->registered[number] = registered;
+        registered = register_by_address(net, rail, at, bytes, other, sizeof other);
+    extent->registered[index] = registered;
     if (registered)
-        place->keys[number] = (struct net_key){.key = fi_mr_key(registered),
+        region->keys[index] = (struct net_key){.key = fi_mr_key(registered),
                                                .base = rail->traits.virtual_addresses ? at : 0,
                                                .known = 1};
     else
-        snprintf(place->why, sizeof place->why, "%.78s; %.78s", one, other);
+        snprintf(region->reason, sizeof region->reason, "%.78s; %.78s", one, other);
 }
 
 static void register_extent(struct path_common *net, struct net_extent *extent)
 {
     for (int i = 0; i < net->rail_count; i++)
         if (net->rails[i].hmem && net->rails[i].endpoint)
-            register_with(net, &net->rails[i], extent);
-    extent->place.flush = net->gpu_writes == GPU_NIC_WRITES_FLUSHED;
+            register_extent_on_rail(net, &net->rails[i], extent);
+    extent->region.needs_flush = net->gpu_write_order == GPU_NIC_WRITES_FLUSHED;
 }
 
-/* -------------------------------------------------------------------------------------- extents */
+/* ---------------------------------------------------------------------------- registered ranges */
 
 static struct net_extents *make_extents(struct path_common *net, struct net_extents **extents)
 {
@@ -200,8 +203,8 @@ static struct net_extents *make_extents(struct path_common *net, struct net_exte
     if (!made)
         return NULL;
     made->count = net->world->gpu->heap.size / NET_CHUNK_BYTES + 1;
-    made->cells = calloc(made->count, sizeof *made->cells);
-    if (!made->cells) {
+    made->buckets = calloc(made->count, sizeof *made->buckets);
+    if (!made->buckets) {
         free(made);
         return NULL;
     }
@@ -210,226 +213,236 @@ static struct net_extents *make_extents(struct path_common *net, struct net_exte
 
 static struct net_extent *find_extent(const struct net_extents *extents, size_t offset)
 {
-    struct net_extent *extent = extents->cells[offset / NET_CHUNK_BYTES];
-    while (extent && offset - extent->place.start >= extent->place.end - extent->place.start)
+    struct net_extent *extent = extents->buckets[offset / NET_CHUNK_BYTES];
+    while (extent && offset - extent->region.start >= extent->region.end - extent->region.start)
         extent = extent->next;
     return extent;
 }
 
-static struct net_extent *add_extent(struct net_extents *extents, const struct net_place *place)
+static struct net_extent *add_extent(struct net_extents *extents,
+                                     const struct net_gpu_region *region)
 {
     struct net_extent *extent = calloc(1, sizeof *extent);
     if (!extent)
         return NULL;
-    extent->place = *place;
-    struct net_extent **cell = &extents->cells[place->start / NET_CHUNK_BYTES];
+    extent->region = *region;
+    struct net_extent **cell = &extents->buckets[region->start / NET_CHUNK_BYTES];
     extent->next = *cell;
     return *cell = extent;
 }
 
-/* Once: whether there is anything to be tried. */
-static bool may_register(struct path_common *net)
+/* Whether any NIC may reach own GPU memory. The first call asks the driver for the order of NIC
+ * writes. */
+static bool can_register_gpu(struct path_common *net)
 {
     struct gpu *gpu = net->world->gpu;
     if (net->gpu_lacks[0] || !gpu)
         return false;
-    if (!net->gpu_asked) {
-        net->gpu_asked = true;
-        net->gpu_writes = gpu_nic_writes(gpu);
+    if (!net->gpu_queried) {
+        net->gpu_queried = true;
+        net->gpu_write_order = gpu_nic_writes(gpu);
     }
-    if (net->gpu_writes == GPU_NIC_WRITES_UNORDERED)
+    if (net->gpu_write_order == GPU_NIC_WRITES_UNORDERED)
         snprintf(net->gpu_lacks, sizeof net->gpu_lacks,
                  "GPU %d does not order the writes of NICs, and its driver cannot flush them",
                  gpu->device.ordinal);
     return !net->gpu_lacks[0];
 }
 
-/* What one registration is for: as much of 16 MiB of the window as is one allocation. */
-static struct net_extent *own_extent(struct path_common *net, size_t offset)
+/* The range of own GPU memory around `offset` with one registration: the part of an allocation
+ * within 16 MiB of the heap. */
+static struct net_extent *get_own_extent(struct path_common *net, size_t offset)
 {
     size_t start, bytes;
-    if (!may_register(net) || !make_extents(net, &net->own_gpu) ||
-        offset >= net->own_gpu->count * NET_CHUNK_BYTES)
+    if (!can_register_gpu(net) || !make_extents(net, &net->own_gpu_regions) ||
+        offset >= net->own_gpu_regions->count * NET_CHUNK_BYTES)
         return NULL;
     struct net_extent *extent = find_extent(net->own_gpu, offset);
-    if (extent || !gpu_chunk_at(net->world->gpu, offset, &start, &bytes))
+    if (extent || !gpu_find_chunk(net->world->gpu, offset, &start, &bytes))
         return extent;
     size_t from = offset / NET_CHUNK_BYTES * NET_CHUNK_BYTES, to = from + NET_CHUNK_BYTES;
-    struct net_place place = {.start = from > start ? from : start,
-                              .end = to < start + bytes ? to : start + bytes};
-    extent = add_extent(net->own_gpu, &place);
+    struct net_gpu_region region = {.start = from > start ? from : start,
+                                    .end = to < start + bytes ? to : start + bytes};
+    extent = add_extent(net->own_gpu_regions, &region);
     if (extent)
         register_extent(net, extent);
     return extent;
 }
 
-void net_own_place(struct path_common *net, size_t offset, struct net_place *place)
+void net_get_own_region(struct path_common *net, size_t offset, struct net_gpu_region *region)
 {
-    const struct net_extent *extent = own_extent(net, offset);
-    *place = (struct net_place){.start = offset, .end = offset};
+    const struct net_extent *extent = get_own_extent(net, offset);
+    *region = (struct net_gpu_region){.start = offset, .end = offset};
     if (extent)
-        *place = extent->place;
+        *region = extent->region;
     else
-        snprintf(place->why, sizeof place->why, "%s",
-                 net->gpu_lacks[0] ? net->gpu_lacks : "it is memory of the program's own");
+        snprintf(region->reason, sizeof region->reason, "%s",
+                 net->gpu_lacks[0] ? net->gpu_lacks
+                                   : "the application allocated this memory itself");
 }
 
-bool net_gpu_local(struct path_common *net, const void *local, size_t *bytes,
-                   void *descriptors[NET_RAILS])
+bool net_get_gpu_descriptors(struct path_common *net, const void *local, size_t *bytes,
+                             void *descriptors[NET_RAILS])
 {
     struct gpu *gpu = net->world->gpu;
     size_t offset = (uintptr_t)local - gpu_heap_own(&gpu->heap)->base;
-    const struct net_extent *extent = offset < gpu->heap.size ? own_extent(net, offset) : NULL;
+    const struct net_extent *extent = offset < gpu->heap.size ? get_own_extent(net, offset) : NULL;
     bool any = false;
     for (int i = 0; i < NET_RAILS && extent; i++) {
         descriptors[i] = extent->registered[i] ? fi_mr_desc(extent->registered[i]) : NULL;
         any |= extent->registered[i] != NULL;
     }
-    if (any && *bytes > extent->place.end - offset)
-        *bytes = extent->place.end - offset;
+    if (any && *bytes > extent->region.end - offset)
+        *bytes = extent->region.end - offset;
     return any;
 }
 
 weft_status net_flush_gpu(struct path_common *net)
 {
-    return net->gpu_writes == GPU_NIC_WRITES_FLUSHED ? gpu_flush_nic_writes(net->world->gpu)
-                                                     : WEFT_OK;
+    return net->gpu_write_order == GPU_NIC_WRITES_FLUSHED ? gpu_flush_nic_writes(net->world->gpu)
+                                                          : WEFT_OK;
 }
 
-/* -------------------------------------------------------------------------------- peers' places */
+/* ---------------------------------------------------------------------------- peers' GPU memory */
 
-static bool is_reached(const struct net_place *place)
+static bool is_reachable(const struct net_gpu_region *region)
 {
     bool any = false;
     for (int i = 0; i < NET_RAILS; i++)
-        any |= place->keys[i].known;
+        any |= region->keys[i].known;
     return any;
 }
 
-static weft_status learn_place(struct path_state *state, struct net_peer *peer, size_t offset,
-                               struct net_place *place)
+static weft_status query_region(struct path_state *state, struct net_peer *peer, size_t offset,
+                                struct net_gpu_region *region)
 {
-    const struct net_record question = {.kind = NET_PLACE, .offset = offset};
-    weft_status status = net_ask(state, peer, &question, 0, place, sizeof *place, false);
+    const struct net_record query = {.kind = NET_GPU_REGION, .offset = offset};
+    weft_status status = net_send_query(state, peer, &query, 0, region, sizeof *region, false);
     if (status)
         return status;
-    peer->gpu_flush |= place->flush;
-    if (place->start > offset || place->end < offset + is_reached(place) ||
-        place->end > state->net->world->gpu->heap.size)
+    peer->gpu_needs_flush |= region->needs_flush;
+    if (region->start > offset || region->end < offset + is_reachable(region) ||
+        region->end > state->net->world->gpu->heap.size)
         return base_fail(
             WEFT_ERR_PATH, "PE %d answers for offset %#zx of its GPU memory with %#llx to %#llx",
-            peer->pe, offset, (unsigned long long)place->start, (unsigned long long)place->end);
-    /* Another thread may have asked meanwhile. What has no end is asked for again. */
-    if (place->end > offset && !find_extent(peer->gpu_places, offset))
-        add_extent(peer->gpu_places, place);
+            peer->pe, offset, (unsigned long long)region->start, (unsigned long long)region->end);
+    /* Another thread may have added it during the wait. A region without an end is not kept, and
+     * queried again. */
+    if (region->end > offset && !find_extent(peer->gpu_regions, offset))
+        add_extent(peer->gpu_regions, region);
     return WEFT_OK;
 }
 
-weft_status net_gpu_place(struct path_state *state, struct net_peer *peer, size_t offset,
-                          size_t *bytes, struct net_key keys[NET_RAILS])
+weft_status net_get_gpu_keys(struct path_state *state, struct net_peer *peer, size_t offset,
+                             size_t *bytes, struct net_key keys[NET_RAILS])
 {
     struct path_common *net = state->net;
-    struct net_place place = {0};
+    struct net_gpu_region region = {0};
     weft_status status = WEFT_OK;
     memset(keys, 0, NET_RAILS * sizeof *keys);
-    if (peer->gpu_trust != NET_TRUSTED || !make_extents(net, &peer->gpu_places) ||
+    if (peer->gpu_access != NET_GPU_DIRECT || !make_extents(net, &peer->gpu_regions) ||
         offset >= net->world->gpu->heap.backed)
         return WEFT_OK;
-    const struct net_extent *known = find_extent(peer->gpu_places, offset);
+    const struct net_extent *known = find_extent(peer->gpu_regions, offset);
     if (known)
-        place = known->place;
+        region = known->region;
     else
-        status = learn_place(state, peer, offset, &place);
-    if (status || !is_reached(&place))
+        status = query_region(state, peer, offset, &region);
+    if (status || !is_reachable(&region))
         return status;
-    if (*bytes > place.end - offset)
-        *bytes = place.end - offset;
-    memcpy(keys, place.keys, sizeof place.keys);
+    if (*bytes > region.end - offset)
+        *bytes = region.end - offset;
+    memcpy(keys, region.keys, sizeof region.keys);
     for (int i = 0; i < NET_RAILS; i++)
-        keys[i].base += offset - place.start;
+        keys[i].base += offset - region.start;
     return WEFT_OK;
 }
 
-/* ---------------------------------------------------------------------------------------- proof */
+/* ------------------------------------------------------------------------------------ path test */
 
-static void pattern(unsigned char *line, int from, int to, unsigned which)
+static void fill_pattern(unsigned char *line, int from, int to, unsigned which)
 {
     for (unsigned i = 0; i < GPU_LINE_BYTES; i++)
         line[i] =
             (unsigned char)((unsigned)from * 37 + (unsigned)to * 101 + which * 59 + i * 7 + 1);
 }
 
-static void *own_line(struct path_common *net, int pe)
+static void *own_test_line(struct path_common *net, int pe)
 {
     struct gpu *gpu = net->world->gpu;
     return (void *)(uintptr_t)(gpu_heap_own(&gpu->heap)->base + gpu->nic_lines_offset +
                                (2 * (size_t)pe + 1) * GPU_LINE_BYTES);
 }
 
-static struct remote line_at(struct path_common *net, struct peer *peer)
+static struct remote peer_test_line(struct path_common *net, struct peer *peer)
 {
     struct gpu *gpu = net->world->gpu;
     return (struct remote){peer, SEG_GPU,
                            gpu->nic_lines_offset + 2 * (size_t)net->world->pe * GPU_LINE_BYTES};
 }
 
-static weft_status differs(const unsigned char *seen, const unsigned char *wanted, const char *what)
+static weft_status compare_test_line(const unsigned char *seen, const unsigned char *expected,
+                                     const char *what)
 {
     for (int i = 0; i < GPU_LINE_BYTES; i++)
-        if (seen[i] != wanted[i])
+        if (seen[i] != expected[i])
             return base_fail(WEFT_ERR_PATH, "%s: byte %d is %#x instead of %#x", what, i, seen[i],
-                             wanted[i]);
+                             expected[i]);
     return WEFT_OK;
 }
 
-/* By the NIC from GPU memory here into GPU memory there, and back by the GPU's own copy. */
+/* Writes with the NIC from own GPU memory into the peer's, and reads it back with the peer's GPU
+ * copy. */
 static weft_status prove_write(struct path_state *state, struct peer *peer, int rail)
 {
     struct path_common *net = state->net;
-    struct remote there = line_at(net, peer);
-    unsigned char wanted[GPU_LINE_BYTES], seen[GPU_LINE_BYTES] = {0};
-    pattern(wanted, net->world->pe, peer->pe, 2 * (unsigned)rail + 1);
-    weft_status status =
-        gpu_copy(net->world->gpu, 0, own_line(net, peer->pe), wanted, sizeof wanted, GPU_DONE);
+    struct remote there = peer_test_line(net, peer);
+    unsigned char expected[GPU_LINE_BYTES], seen[GPU_LINE_BYTES] = {0};
+    fill_pattern(expected, net->world->pe, peer->pe, 2 * (unsigned)rail + 1);
+    weft_status status = gpu_copy(net->world->gpu, 0, own_test_line(net, peer->pe), expected,
+                                  sizeof expected, GPU_DONE);
     if (!status)
-        status = net_stage_move(state, there, own_line(net, peer->pe), sizeof wanted, true, true);
+        status = net_stage_transfer(state, there, own_test_line(net, peer->pe), sizeof expected,
+                                    true, true);
     if (!status)
-        status = net_complete(state);
+        status = net_complete_context(state);
     if (!status)
         status = net_get_by_requests(state, there, seen, sizeof seen);
     return status ? status
-                  : differs(seen, wanted, "a write of the NIC into GPU memory is not there");
+                  : compare_test_line(seen, expected, "a NIC write to GPU memory did not arrive");
 }
 
-/* By the GPU's own copy there, and by the NIC into GPU memory here. */
+/* Writes the peer's GPU memory with its GPU copy, and reads it with the NIC into own GPU memory. */
 static weft_status prove_read(struct path_state *state, struct peer *peer, int rail)
 {
     struct path_common *net = state->net;
-    struct remote there = line_at(net, peer);
-    unsigned char wanted[GPU_LINE_BYTES], seen[GPU_LINE_BYTES] = {0};
-    pattern(wanted, net->world->pe, peer->pe, 2 * (unsigned)rail + 2);
-    weft_status status = net_put_by_requests(state, there, wanted, sizeof wanted);
+    struct remote there = peer_test_line(net, peer);
+    unsigned char expected[GPU_LINE_BYTES], seen[GPU_LINE_BYTES] = {0};
+    fill_pattern(expected, net->world->pe, peer->pe, 2 * (unsigned)rail + 2);
+    weft_status status = net_put_by_requests(state, there, expected, sizeof expected);
     if (!status)
-        status = net_complete(state);
+        status = net_complete_context(state);
     if (!status)
-        status = net_stage_move(state, there, own_line(net, peer->pe), sizeof wanted, true, false);
+        status = net_stage_transfer(state, there, own_test_line(net, peer->pe), sizeof expected,
+                                    true, false);
     if (!status)
-        status = net_complete(state);
+        status = net_complete_context(state);
     if (!status)
-        status = gpu_copy(net->world->gpu, 0, seen, own_line(net, peer->pe), sizeof seen, GPU_DONE);
+        status =
+            gpu_copy(net->world->gpu, 0, seen, own_test_line(net, peer->pe), sizeof seen, GPU_DONE);
     return status ? status
-                  : differs(seen, wanted,
-                            "what the NIC has read from GPU memory is not what is there");
+                  : compare_test_line(seen, expected, "the NIC read wrong data from GPU memory");
 }
 
-/* That one rail reaches GPU memory there; *well is what was seen, the cause stands in
- * peer->gpu_why. */
+/* Tests whether one rail reaches the peer's GPU memory. *well is the result; peer->gpu_reason has
+ * the cause of a failure. */
 static weft_status prove_rail(struct path_state *state, struct net_peer *net_peer, int rail,
                               bool *well)
 {
     struct path_common *net = state->net;
     struct peer peer = {.pe = net_peer->pe, .state = state, .world = net->world};
-    net_peer->gpu_trust = NET_TRUSTED; /* so that the proof goes that way, */
+    net_peer->gpu_access =
+        NET_GPU_DIRECT; /* makes net_stage_transfer() access GPU memory directly */
     net_peer->gpu_rails = (uint8_t)(1u << rail);
     net->proof_failed[0] = '\0';
     net->proving = true;
@@ -437,49 +450,50 @@ static weft_status prove_rail(struct path_state *state, struct net_peer *net_pee
     if (!saw && !net->proof_failed[0])
         saw = prove_read(state, &peer, rail);
     net->proving = false;
-    if (!saw && !net_goes_over(net, net_peer, rail)) /* it has gone another way */
+    if (!saw && !net_rail_usable(net, net_peer, rail)) /* The transfer has used another rail. */
         saw = base_fail(WEFT_ERR_PATH, "the NIC has failed");
     *well = !saw && !net->proof_failed[0];
-    net_peer->gpu_trust = NET_REFUSED;
+    net_peer->gpu_access = NET_GPU_STAGED;
     if (*well)
-        return net_failure(net, net_peer);
-    snprintf(net_peer->gpu_why, sizeof net_peer->gpu_why, "its proof failed: %.*s",
-             NET_WHY_BYTES - 30, net->proof_failed[0] ? net->proof_failed : base_last_error());
+        return net_check_failure(net, net_peer);
+    snprintf(net_peer->gpu_reason, sizeof net_peer->gpu_reason, "its proof failed: %.*s",
+             NET_REASON_BYTES - 30, net->proof_failed[0] ? net->proof_failed : base_last_error());
     log_warn("path net: GPU memory of PE %d is not reached by %s: %s", peer.pe,
-             net->rail_count > 1 ? net_interface(&net->rails[rail]) : "the NIC", net_peer->gpu_why);
-    return net_failure(net, net_peer);
+             net->rail_count > 1 ? net_interface_name(&net->rails[rail]) : "the NIC",
+             net_peer->gpu_reason);
+    return net_check_failure(net, net_peer);
 }
 
-/* Over each rail. A failure is one of the peer or of the job. */
+/* Runs the path test over each rail. An error status is a failure of the peer or of the job. */
 static weft_status prove(struct path_state *state, struct net_peer *net_peer)
 {
     struct path_common *net = state->net;
     struct peer peer = {.pe = net_peer->pe, .state = state, .world = net->world};
-    struct net_place place;
-    uint8_t proven = 0;
-    if (!make_extents(net, &net_peer->gpu_places))
+    struct net_gpu_region region;
+    uint8_t passed = 0;
+    if (!make_extents(net, &net_peer->gpu_regions))
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the keys of PE %d", peer.pe);
-    weft_status status = learn_place(state, net_peer, line_at(net, &peer).offset, &place);
-    if (status || !is_reached(&place)) {
-        snprintf(net_peer->gpu_why, sizeof net_peer->gpu_why, "PE %d: %.*s", peer.pe,
-                 NET_WHY_BYTES - 20, place.why);
+    weft_status status = query_region(state, net_peer, peer_test_line(net, &peer).offset, &region);
+    if (status || !is_reachable(&region)) {
+        snprintf(net_peer->gpu_reason, sizeof net_peer->gpu_reason, "PE %d: %.*s", peer.pe,
+                 NET_REASON_BYTES - 20, region.reason);
         return status;
     }
-    net_peer->gpu_dmabuf = place.dmabuf;
+    net_peer->gpu_dmabuf = region.dmabuf;
     for (int i = 0; i < net->rail_count && !status; i++) {
         bool well = false;
-        if (net_goes_over(net, net_peer, i) && place.keys[net_peer->there[i]].known)
+        if (net_rail_usable(net, net_peer, i) && region.keys[net_peer->peer_rail[i]].known)
             status = prove_rail(state, net_peer, i, &well);
-        proven |= (uint8_t)(well << i);
+        passed |= (uint8_t)(well << i);
     }
-    net_peer->gpu_rails = proven;
-    net_peer->gpu_trust = proven ? NET_TRUSTED : NET_REFUSED;
+    net_peer->gpu_rails = passed;
+    net_peer->gpu_access = passed ? NET_GPU_DIRECT : NET_GPU_STAGED;
     return status;
 }
 
 /* ", over 2 of 3 NICs" */
-static void count_rails(const struct path_common *net, const struct net_peer *peer, char *text,
-                        size_t bytes)
+static void format_rail_count(const struct path_common *net, const struct net_peer *peer,
+                              char *text, size_t bytes)
 {
     text[0] = '\0';
     if (net->rail_count > 1)
@@ -487,23 +501,23 @@ static void count_rails(const struct path_common *net, const struct net_peer *pe
                  net->rail_count);
 }
 
-/* Own GPU memory that the NIC does not reach goes through pinned memory here, whatever the peer
- * has. */
-static void describe(struct path_common *net, const struct net_peer *peer, char *found,
-                     size_t bytes)
+/* Describes how transfers reach GPU memory. Own GPU memory that the NIC does not reach goes through
+ * pinned memory here, whatever the peer can do. */
+static void describe_gpu_path(struct path_common *net, const struct net_peer *peer, char *found,
+                              size_t bytes)
 {
-    struct net_place own;
+    struct net_gpu_region own_region;
     char rails[32];
-    net_own_place(net, net->world->gpu->nic_lines_offset, &own);
-    count_rails(net, peer, rails, sizeof rails);
-    bool both = is_reached(&own);
-    if (peer->gpu_trust == NET_TRUSTED)
-        snprintf(found, bytes, "the NIC reaches GPU memory there (%s, proven%s)%s%s",
+    net_get_own_region(net, net->world->gpu->nic_lines_offset, &own_region);
+    format_rail_count(net, peer, rails, sizeof rails);
+    bool both = is_reachable(&own_region);
+    if (peer->gpu_access == NET_GPU_DIRECT)
+        snprintf(found, bytes, "the NIC reaches GPU memory there (%s, tested%s)%s%s",
                  peer->gpu_dmabuf ? "dma-buf" : "by address", rails,
-                 both ? "" : ", not here: ", both ? "" : own.why);
+                 both ? "" : ", not here: ", both ? "" : own_region.reason);
     else
         snprintf(found, bytes, "GPU memory goes through pinned memory: %s",
-                 net->gpu_lacks[0] ? net->gpu_lacks : peer->gpu_why);
+                 net->gpu_lacks[0] ? net->gpu_lacks : peer->gpu_reason);
 }
 
 weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
@@ -516,16 +530,16 @@ weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, c
         return WEFT_OK;
     struct net_peer *peer = &net->peers[pe];
     weft_status status = WEFT_OK;
-    if (peer->gpu_trust == NET_UNTRIED && !net->gpu_lacks[0])
+    if (peer->gpu_access == NET_GPU_UNTESTED && !net->gpu_lacks[0])
         status = net_open_state(world, &state);
     if (status)
         return status;
-    net_enter(net);
+    net_lock(net);
     if (state) {
-        peer->gpu_trust = NET_REFUSED;
+        peer->gpu_access = NET_GPU_STAGED;
         status = prove(state, peer);
     }
-    describe(net, peer, found, bytes);
+    describe_gpu_path(net, peer, found, bytes);
     pthread_mutex_unlock(&net->lock);
     if (state)
         net_close_state(state);
@@ -534,48 +548,48 @@ weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, c
 
 void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
 {
-    const struct net_rail *lost = &net->rails[rail];
+    const struct net_rail *failed = &net->rails[rail];
     char found[PATH_FOUND_BYTES];
-    if (peer->gpu_trust != NET_TRUSTED || net->proving || !(peer->gpu_rails >> rail & 1))
+    if (peer->gpu_access != NET_GPU_DIRECT || net->proving || !(peer->gpu_rails >> rail & 1))
         return;
     for (int i = 0; i < net->rail_count; i++)
-        if (peer->gpu_rails >> i & 1 && net_goes_over(net, peer, i))
+        if (peer->gpu_rails >> i & 1 && net_rail_usable(net, peer, i))
             return;
-    peer->gpu_trust = NET_REFUSED;
-    snprintf(peer->gpu_why, sizeof peer->gpu_why,
-             "%s, the last NIC that reached it, has failed: %s", net_interface(lost),
-             lost->cause[0] ? lost->cause : "the peer has given it up");
-    describe(net, peer, found, sizeof found);
+    peer->gpu_access = NET_GPU_STAGED;
+    snprintf(peer->gpu_reason, sizeof peer->gpu_reason,
+             "%s, the last NIC that reached it, has failed: %s", net_interface_name(failed),
+             failed->cause[0] ? failed->cause : "the peer has given it up");
+    describe_gpu_path(net, peer, found, sizeof found);
     log_warn("path net: GPU memory of PE %d goes through pinned memory from now on: %s", peer->pe,
-             peer->gpu_why);
+             peer->gpu_reason);
     if (net->world->tell_found)
         net->world->tell_found(net->world, WEFT_GPU, peer->pe, found);
 }
 
-/* -------------------------------------------------------------------------------------- the end */
+/* -------------------------------------------------------------------------------------- release */
 
 static void free_extents(struct net_extents *extents)
 {
     for (size_t i = 0; extents && i < extents->count; i++)
-        while (extents->cells[i]) {
-            struct net_extent *extent = extents->cells[i];
-            extents->cells[i] = extent->next;
+        while (extents->buckets[i]) {
+            struct net_extent *extent = extents->buckets[i];
+            extents->buckets[i] = extent->next;
             for (int r = 0; r < NET_RAILS; r++)
                 if (extent->registered[r])
                     fi_close(&extent->registered[r]->fid);
             free(extent);
         }
     if (extents)
-        free(extents->cells);
+        free(extents->buckets);
     free(extents);
 }
 
-void net_free_places(struct path_common *net)
+void net_free_regions(struct path_common *net)
 {
-    free_extents(net->own_gpu);
-    net->own_gpu = NULL;
+    free_extents(net->own_gpu_regions);
+    net->own_gpu_regions = NULL;
     for (int pe = 0; pe < net->world->npes; pe++) {
-        free_extents(net->peers[pe].gpu_places);
-        net->peers[pe].gpu_places = NULL;
+        free_extents(net->peers[pe].gpu_regions);
+        net->peers[pe].gpu_regions = NULL;
     }
 }

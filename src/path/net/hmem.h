@@ -1,48 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory that the NIC itself reads and writes (FI_HMEM): for the files of path net. */
+/* GPU memory that the NIC reads and writes directly (FI_HMEM). */
 #ifndef WEFT_PATH_NET_HMEM_H
 #define WEFT_PATH_NET_HMEM_H
 
 #include "path/net/net.h"
 
-/* A stretch of GPU memory that is registered as one, at its owner and as peers know it. */
-struct net_place {
-    uint64_t start, end;            /* offsets in the windows */
+/* A range of GPU memory with one registration, as its owner and its peers know it. */
+struct net_gpu_region {
+    uint64_t start, end;            /* byte offsets in the GPU heap */
     struct net_key keys[NET_RAILS]; /* by rail of the owner; known 0: that NIC does not reach it */
-    uint32_t dmabuf, flush;         /* registered so; writes are to be flushed */
-    char why[NET_WHY_BYTES];        /* it does not, or the owner's proof of nothing more */
+    uint32_t dmabuf, needs_flush;   /* dmabuf: registered by dma-buf; needs_flush: the owner must
+                                       flush NIC writes */
+    char reason[NET_REASON_BYTES];  /* why no NIC reaches it */
 };
 
-/* In place of `info`, which it takes: the same with FI_HMEM, where it is wanted and there. Else why
- * not. */
-struct fi_info *net_with_gpu(const struct fabric *lib, struct fi_info *info, char *why,
+/* Returns the fi_info with FI_HMEM if the configuration wants it and the provider has it, and frees
+ * `info`. Else returns `info`, and `why` says why. */
+struct fi_info *net_add_hmem(const struct fabric *lib, struct fi_info *info, char *why,
                              size_t bytes);
 
-/* Whether local GPU memory can be given to libfabric, and how, on each rail (NULL: not on that
- * one); *bytes is cut at the end of what is registered as one. */
-bool net_gpu_local(struct path_common *net, const void *local, size_t *bytes,
-                   void *descriptors[NET_RAILS]);
+/* Gets the local descriptors of GPU memory, by rail; NULL where the rail does not reach it. *bytes
+ * is cut at the end of the registered range. False if no rail reaches it. */
+bool net_get_gpu_descriptors(struct path_common *net, const void *local, size_t *bytes,
+                             void *descriptors[NET_RAILS]);
 
-/* Where a place in the GPU memory of a peer is, by rail of the peer, known 0: not within reach of
- * that NIC; *bytes is cut at the end of what is one. Asks at first, and waits. */
-weft_status net_gpu_place(struct path_state *state, struct net_peer *peer, size_t offset,
-                          size_t *bytes, struct net_key keys[NET_RAILS]);
+/* Gets the keys of a peer's GPU memory, by rail of the peer; known 0: that NIC does not reach it.
+ * *bytes is cut at the end of the registered range. The first call asks the peer and waits. */
+weft_status net_get_gpu_keys(struct path_state *state, struct net_peer *peer, size_t offset,
+                             size_t *bytes, struct net_key keys[NET_RAILS]);
 
-/* At the owner: what is told of a place of its own. */
-void net_own_place(struct path_common *net, size_t offset, struct net_place *place);
+/* Describes the range of own GPU memory around `offset` for a peer that asks. */
+void net_get_own_region(struct path_common *net, size_t offset, struct net_gpu_region *region);
 
-/* Before what a peer asks for that has written into GPU memory here, or a get into it is
- * complete. */
+/* Makes NIC writes to own GPU memory visible: before a peer's request that follows such writes, and
+ * before a get into GPU memory completes. */
 weft_status net_flush_gpu(struct path_common *net);
 
-/* A rail has failed at either end: where it was the last one over which GPU memory of the peer was
- * proven, that goes through pinned memory from now on, and the path's reason says why. */
+/* A rail has failed at either end. If it was the last one that passed the path test for the peer's
+ * GPU memory, transfers use pinned memory from now on, and the path's reason says so. */
 void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail);
 
-/* Entry of the path's table. */
+/* Entry of the path's table: runs the path test for GPU memory, and describes the result in
+ * `found`. */
 weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
                        size_t bytes);
 
-void net_free_places(struct path_common *net);
+void net_free_regions(struct path_common *net);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes that were killed have left of libfabric's provider shm: a file of 16 MiB in
- * /dev/shm for each endpoint, named by the process, "PID:N:N". They fill that file system, and a
- * process that is later given the same number cannot make its own. Those of this user are removed
- * that belong to nobody any more. */
+/* Removes files that killed processes have left in /dev/shm. libfabric's provider shm keeps a file
+ * of 16 MiB there for each endpoint, named after the process, "PID:N:N". Such files fill that file
+ * system, and a later process with the same PID cannot make its own. Files of this user that no
+ * process uses are removed. */
 #include "path/net/net.h"
 
 #include "base/log.h"
@@ -24,15 +24,16 @@ static bool is_endpoint(const char *name, pid_t *pid)
     return fits && process > 0 && name[used] == '\0';
 }
 
-/* Its process is no more, as far as this one sees: /dev/shm may be shared with others, whose
- * processes have numbers of their own. This process has made none yet. One PE of the node looks at
- * those of others: two at a time would take each other for users. */
+/* Whether the process of the file has ended, as far as this process can see: /dev/shm may be shared
+ * with PID namespaces that count for themselves. This process has made no file yet. Only one PE of
+ * the node checks the files of other processes: two at a time would take each other's open files
+ * for used ones. */
 static bool is_gone(pid_t pid, bool others)
 {
     return pid == getpid() || (others && kill(pid, 0) < 0 && errno == ESRCH);
 }
 
-/* Nobody has it open or mapped, wherever: else the kernel gives no lease for writing. */
+/* Whether no process has the file open or mapped: only then does the kernel grant a write lease. */
 static bool is_unused(int file)
 {
     struct stat is;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registration of memory. The segments are registered chunk by chunk, when a peer first asks for
- * the key of a chunk: a provider that pins what it registers then pins only what is used. Memory of
- * the library's own is registered where the provider wants the local side registered too. */
+/* Registers memory with the first rail. A segment is registered chunk by chunk, when a peer first
+ * asks for the key of a chunk, so that a provider that pins registered memory pins only what is
+ * used. The library's own memory is registered if the provider requires FI_MR_LOCAL. */
 #include "path/net/stripe.h"
 
 #include "base/log.h"
@@ -17,15 +17,15 @@ struct net_slab {
     void *memory;
     size_t bytes;
     struct fid_mr *registered, *on_rails[NET_RAILS];
-    void *descriptors[NET_RAILS]; /* of the local side, by rail */
-    bool pinned;                  /* for this PE's GPU */
+    void *descriptors[NET_RAILS]; /* local descriptors, by rail */
+    bool pinned;                  /* pinned for this PE's GPU */
 };
 
 struct net_memory {
     struct net_chunks {
         struct net_chunk {
             struct fid_mr *registered;
-            bool tried;
+            bool attempted;
         } * chunk;
         size_t count;
     } segments[SEG_COUNT];
@@ -40,13 +40,13 @@ static bool make_memory(struct path_common *net)
     return net->memory != NULL;
 }
 
-static struct fid_mr *register_memory(struct path_common *net, const void *base, size_t bytes,
-                                      uint64_t access, const char *what)
+static struct fid_mr *register_on_first_rail(struct path_common *net, const void *base,
+                                             size_t bytes, uint64_t access, const char *what)
 {
     struct fid_mr *memory;
-    int error = net_register(&net->rails[0], base, bytes, access, &memory);
+    int error = net_register_memory(&net->rails[0], base, bytes, access, &memory);
     if (error)
-        log_warn("path net: provider %s cannot register %zu bytes of %s: %s; they are reached by "
+        log_warn("path net: provider %s cannot register %zu bytes of %s: %s; peers reach them by "
                  "messages",
                  net->provider, bytes, what, net->lib->strerror(-error));
     return memory;
@@ -54,7 +54,7 @@ static struct fid_mr *register_memory(struct path_common *net, const void *base,
 
 /* -------------------------------------------------------------------------------- own segments */
 
-static struct net_chunks *chunks_of(struct path_common *net, enum segment_id segment)
+static struct net_chunks *get_chunks(struct path_common *net, enum segment_id segment)
 {
     if (!make_memory(net))
         return NULL;
@@ -66,22 +66,22 @@ static struct net_chunks *chunks_of(struct path_common *net, enum segment_id seg
     return chunks->chunk ? chunks : NULL;
 }
 
-struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, size_t number,
-                             struct net_key *key)
+struct fid_mr *net_get_own_chunk(struct path_common *net, enum segment_id segment, size_t index,
+                                 struct net_key *key)
 {
     static const char *const names[SEG_COUNT] = {"the host heap", "the program's data",
                                                  "the system segment"};
-    struct net_chunks *chunks = chunks_of(net, segment);
-    if (!chunks || number >= chunks->count || !net->rails[0].endpoint)
+    struct net_chunks *chunks = get_chunks(net, segment);
+    if (!chunks || index >= chunks->count || !net->rails[0].endpoint)
         return NULL;
-    struct net_chunk *chunk = &chunks->chunk[number];
-    size_t start = number * NET_CHUNK_BYTES, left = net->world->sizes[segment] - start;
+    struct net_chunk *chunk = &chunks->chunk[index];
+    size_t start = index * NET_CHUNK_BYTES, left = net->world->sizes[segment] - start;
     char *base = net->world->map[net->world->pe][segment] + start;
-    if (!chunk->tried) {
-        chunk->tried = true;
-        chunk->registered =
-            register_memory(net, base, left < NET_CHUNK_BYTES ? left : NET_CHUNK_BYTES,
-                            FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE, names[segment]);
+    if (!chunk->attempted) {
+        chunk->attempted = true;
+        chunk->registered = register_on_first_rail(
+            net, base, left < NET_CHUNK_BYTES ? left : NET_CHUNK_BYTES,
+            FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE, names[segment]);
     }
     if (key && chunk->registered)
         *key = (struct net_key){
@@ -93,8 +93,8 @@ struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, s
 
 /* -------------------------------------------------------------------------------- peers' chunks */
 
-weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum segment_id segment,
-                           size_t chunk, struct net_key *key)
+weft_status net_get_peer_key(struct path_state *state, struct net_peer *peer,
+                             enum segment_id segment, size_t chunk, struct net_key *key)
 {
     size_t bytes = state->net->world->sizes[segment];
     size_t count = (bytes + NET_CHUNK_BYTES - 1) / NET_CHUNK_BYTES;
@@ -104,12 +104,12 @@ weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the keys of PE %d", peer->pe);
     struct net_key *known = &peer->keys[segment][chunk];
     weft_status status = WEFT_OK;
-    if (!known->asked) {
-        const struct net_record question = {
+    if (!known->answered) {
+        const struct net_record query = {
             .kind = NET_KEY, .segment = (uint8_t)segment, .offset = chunk};
         *key = (struct net_key){0};
-        status = net_ask(state, peer, &question, 0, key, sizeof *key, false);
-        key->asked = 1;
+        status = net_send_query(state, peer, &query, 0, key, sizeof *key, false);
+        key->answered = 1;
         if (!status)
             *known = *key;
     }
@@ -119,7 +119,7 @@ weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum
 
 /* ----------------------------------------------------------------------------------- own memory */
 
-/* access 0: it is not registered. */
+/* access 0: the slab is not registered. */
 static struct net_slab *new_slab(struct path_common *net, size_t bytes, uint64_t access,
                                  const char *what)
 {
@@ -132,7 +132,7 @@ static struct net_slab *new_slab(struct path_common *net, size_t bytes, uint64_t
         return NULL;
     }
     *slab = (struct net_slab){.next = net->slabs, .memory = memory, .bytes = bytes};
-    slab->registered = access ? register_memory(net, memory, bytes, access, what) : NULL;
+    slab->registered = access ? register_on_first_rail(net, memory, bytes, access, what) : NULL;
     if (access && !slab->registered) {
         munmap(memory, bytes);
         free(slab);
@@ -142,7 +142,7 @@ static struct net_slab *new_slab(struct path_common *net, size_t bytes, uint64_t
     return slab;
 }
 
-/* With the first rail, where that wants it. */
+/* Registers the slab with the first rail if the provider requires it. */
 static struct net_slab *local_slab(struct path_common *net, size_t bytes, const char *what)
 {
     uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
@@ -153,36 +153,36 @@ static struct net_slab *local_slab(struct path_common *net, size_t bytes, const 
     return slab;
 }
 
-/* With the others too. */
-static void register_with_others(struct path_common *net, struct net_slab *slab, uint64_t access)
+/* Registers the slab with all rails but the first. */
+static void register_on_other_rails(struct path_common *net, struct net_slab *slab, uint64_t access)
 {
     for (int i = 1; i < net->rail_count; i++) {
-        slab->on_rails[i] = net_rail_register(&net->rails[i], slab->memory, slab->bytes, access);
+        slab->on_rails[i] = net_register_on_rail(&net->rails[i], slab->memory, slab->bytes, access);
         if (slab->on_rails[i])
             slab->descriptors[i] = fi_mr_desc(slab->on_rails[i]);
     }
 }
 
-void *net_slab(struct path_common *net, size_t bytes, void **descriptor)
+void *net_alloc_slab(struct path_common *net, size_t bytes, void **descriptor)
 {
     struct net_slab *slab = local_slab(net, bytes, "messages");
     *descriptor = slab ? slab->descriptors[0] : NULL;
     return slab ? slab->memory : NULL;
 }
 
-void *net_message_slab(struct path_common *net, size_t bytes, void *const **descriptors)
+void *net_alloc_message_slab(struct path_common *net, size_t bytes, void *const **descriptors)
 {
     struct net_slab *slab = local_slab(net, bytes, "messages");
     if (!slab)
         return NULL;
     if (net->rails[0].traits.registers_local)
-        register_with_others(net, slab, FI_SEND | FI_RECV);
+        register_on_other_rails(net, slab, FI_SEND | FI_RECV);
     *descriptors = slab->descriptors;
     return slab->memory;
 }
 
-/* Best effort: without it the driver copies once more. */
-static void pin(struct path_common *net, struct net_slab *slab)
+/* Pins the slab for this PE's GPU. If that fails, the driver copies through a buffer of its own. */
+static void pin_slab(struct path_common *net, struct net_slab *slab)
 {
     struct gpu *gpu = net->world->gpu;
     if (!gpu)
@@ -190,66 +190,66 @@ static void pin(struct path_common *net, struct net_slab *slab)
     madvise(slab->memory, slab->bytes, MADV_HUGEPAGE);
     slab->pinned = gpu_pin_range(gpu, slab->memory, slab->bytes) == WEFT_OK;
     if (!slab->pinned)
-        log_info("path net: its memory is not pinned, so that each copy takes the driver two: %s",
+        log_info("path net: staging memory is not pinned, so the driver copies twice: %s",
                  base_last_error());
 }
 
-void *net_pinned_slab(struct path_common *net, size_t bytes, void *const **descriptors)
+void *net_alloc_pinned_slab(struct path_common *net, size_t bytes, void *const **descriptors)
 {
     struct net_slab *slab = local_slab(net, bytes, "pinned memory");
     if (!slab)
         return NULL;
     if (net->rails[0].traits.registers_local)
-        register_with_others(net, slab, FI_READ | FI_WRITE);
+        register_on_other_rails(net, slab, FI_READ | FI_WRITE);
     *descriptors = slab->descriptors;
-    pin(net, slab);
+    pin_slab(net, slab);
     return slab->memory;
 }
 
-void *net_gpu_slab(struct path_common *net, size_t bytes)
+void *net_alloc_gpu_slab(struct path_common *net, size_t bytes)
 {
     struct net_slab *slab = new_slab(net, bytes, 0, "pinned memory");
     if (!slab)
         return NULL;
-    pin(net, slab);
+    pin_slab(net, slab);
     return slab->memory;
 }
 
-static struct net_slab *make_room(struct path_common *net, size_t bytes)
+static struct net_slab *make_staging_buffer(struct path_common *net, size_t bytes)
 {
     uint64_t access = FI_REMOTE_READ | FI_REMOTE_WRITE;
     struct net_slab *slab =
         new_slab(net, bytes, net->rails[0].endpoint ? access : 0, "pinned memory");
     if (slab) {
-        register_with_others(net, slab, access);
-        pin(net, slab);
+        register_on_other_rails(net, slab, access);
+        pin_slab(net, slab);
     }
     return slab;
 }
 
-void net_room(struct path_common *net, struct net_peer *peer, size_t bytes,
-              struct net_key keys[NET_RAILS])
+void net_get_staging_buffer(struct path_common *net, struct net_peer *peer, size_t bytes,
+                            struct net_key keys[NET_RAILS])
 {
     memset(keys, 0, NET_RAILS * sizeof *keys);
-    if (!peer->room_slab)
-        peer->room_slab = make_room(net, bytes);
-    const struct net_slab *slab = peer->room_slab;
+    if (!peer->staging_slab)
+        peer->staging_slab = make_staging_buffer(net, bytes);
+    const struct net_slab *slab = peer->staging_slab;
     if (!slab)
         return;
-    peer->room = slab->memory;
-    peer->room_bytes = slab->bytes;
+    peer->staging_buffer = slab->memory;
+    peer->staging_bytes = slab->bytes;
     for (int i = 0; i < net->rail_count; i++) {
         struct fid_mr *registered = i ? slab->on_rails[i] : slab->registered;
         if (registered && net->rails[i].endpoint)
             keys[i] = (struct net_key){.key = fi_mr_key(registered),
                                        .base = net->rails[i].traits.virtual_addresses
-                                                   ? (uint64_t)(uintptr_t)peer->room
+                                                   ? (uint64_t)(uintptr_t)peer->staging_buffer
                                                    : 0,
                                        .known = 1};
     }
 }
 
-static void free_segments(struct net_memory *memory)
+static void free_chunks(struct net_memory *memory)
 {
     for (int s = 0; s < SEG_COUNT; s++) {
         struct net_chunks *chunks = &memory->segments[s];
@@ -277,6 +277,6 @@ void net_free_memory(struct path_common *net)
         free(slab);
     }
     if (net->memory)
-        free_segments(net->memory);
+        free_chunks(net->memory);
     net->memory = NULL;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NIC messages to a peer go over, when there are several: the first, until it fails. Then the
- * next takes its place, and whatever had been sent and was not known to have arrived goes again;
- * the receiver drops by its number what had come before, so that each request is carried out once
- * and in order.
+/* Chooses the NIC that carries the messages to a peer, if there are several: the first one, until
+ * it fails. Then the next one takes over, and all unacknowledged messages are retransmitted. The
+ * receiver drops messages that it has already, by their sequence number, so that each request is
+ * executed once and in order.
  *
- * That a NIC has failed is only believed when the peer, probed over another one, is there: else it
- * is the peer that has failed. It is probed when the provider reports an error, or when for some
- * time nothing has come of the peer although something is due. Probes go over the rail that they
- * ask for, once, have no number, and tell of nothing. */
+ * A NIC counts as failed only if the peer answers a probe over another one; else the peer has
+ * failed. A probe is sent when the provider reports an error, and when nothing has come from the
+ * peer for NET_FAILURE_TIMEOUT_S although something is due. Probes go over the rail that they test,
+ * are not retransmitted, have no sequence number and acknowledge nothing. */
 #include "path/net/stripe_piece.h"
 
 #include "base/clock.h"
@@ -15,265 +15,270 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOK_NS = 20 * 1000 * 1000, PROBE_NS = 1000 * 1000 * 1000 };
-static const uint64_t patience_ns = (uint64_t)NET_PATIENCE_S * 1000 * 1000 * 1000;
+enum { CHECK_NS = 20 * 1000 * 1000, PROBE_NS = 1000 * 1000 * 1000 };
+static const uint64_t patience_ns = (uint64_t)NET_FAILURE_TIMEOUT_S * 1000 * 1000 * 1000;
 
-/* ---------------------------------------------------------------------------------- which rails */
+/* --------------------------------------------------------------------------------- usable rails */
 
-bool net_goes_over(const struct path_common *net, const struct net_peer *peer, int rail)
+bool net_rail_usable(const struct path_common *net, const struct net_peer *peer, int rail)
 {
     return net->rails[rail].endpoint && !net->rails[rail].cause[0] &&
-           peer->address[rail] != FI_ADDR_NOTAVAIL && !(peer->closed >> peer->there[rail] & 1);
+           peer->address[rail] != FI_ADDR_NOTAVAIL &&
+           !(peer->closed_rails >> peer->peer_rail[rail] & 1);
 }
 
-int net_other_rail(const struct path_common *net, const struct net_peer *peer, int rail)
+int net_find_other_rail(const struct path_common *net, const struct net_peer *peer, int rail)
 {
     for (int i = 0; i < net->rail_count; i++)
-        if (i != rail && peer->there[i] != peer->there[rail] && net_goes_over(net, peer, i))
+        if (i != rail && peer->peer_rail[i] != peer->peer_rail[rail] &&
+            net_rail_usable(net, peer, i))
             return i;
     return -1;
 }
 
-/* --------------------------------------------------------------------------------- what is kept */
+/* ---------------------------------------------------------------------- unacknowledged messages */
 
-void net_keep(struct net_peer *peer, struct net_message *message)
+void net_retain_message(struct net_peer *peer, struct net_message *message)
 {
-    if (message->kept || message->probe)
+    if (message->unacknowledged || message->is_probe)
         return;
-    message->kept = true;
-    message->next_kept = peer->kept;
-    peer->kept = message;
+    message->unacknowledged = true;
+    message->next_unacknowledged = peer->unacknowledged;
+    peer->unacknowledged = message;
 }
 
-static const struct net_head *head_of(const struct net_message *message)
+void net_release_acknowledged(struct path_common *net, struct net_peer *peer, uint64_t handled,
+                              uint64_t answered)
 {
-    return (const struct net_head *)(const void *)message->bytes;
-}
-
-void net_arrived(struct path_common *net, struct net_peer *peer, uint64_t handled,
-                 uint64_t answered)
-{
-    struct net_message **at = &peer->kept;
+    struct net_message **at = &peer->unacknowledged;
     while (*at) {
         struct net_message *message = *at;
-        if (message->number > (head_of(message)->flags & NET_ANSWERS ? answered : handled)) {
-            at = &message->next_kept;
+        if (message->sequence >
+            (net_message_head(message)->flags & NET_ANSWERS ? answered : handled)) {
+            at = &message->next_unacknowledged;
             continue;
         }
-        *at = message->next_kept;
-        message->kept = false;
-        net_let_go(net, message);
+        *at = message->next_unacknowledged;
+        message->unacknowledged = false;
+        net_release_message(net, message);
     }
 }
 
-void net_forget_kept(struct path_common *net, struct net_peer *peer)
+void net_drop_unacknowledged(struct path_common *net, struct net_peer *peer)
 {
-    while (peer->kept) {
-        struct net_message *message = peer->kept;
-        peer->kept = message->next_kept;
-        message->kept = false;
-        net_let_go(net, message);
+    while (peer->unacknowledged) {
+        struct net_message *message = peer->unacknowledged;
+        peer->unacknowledged = message->next_unacknowledged;
+        message->unacknowledged = false;
+        net_release_message(net, message);
     }
 }
 
 /* --------------------------------------------------------------------------------------- probes */
 
-static void look_anew(struct net_peer *peer)
+static void reset_liveness(struct net_peer *peer)
 {
-    peer->stood_ns = peer->probed_ns = peer->alive_ns = 0;
-    peer->alive = peer->refused = 0;
+    peer->silent_ns = peer->probed_ns = peer->live_ns = 0;
+    peer->live_rails = peer->failed_probes = 0;
     peer->probed = false;
 }
 
-/* Whether the provider has taken it. What it refuses is asked for again. */
-static bool probe(struct path_common *net, struct net_peer *peer, int number,
-                  enum net_note_kind kind)
+/* Sends a probe. False: the provider returned FI_EAGAIN or the rail is closed, and the caller tries
+ * again later. */
+static bool send_probe(struct path_common *net, struct net_peer *peer, int index,
+                       enum net_control_kind kind)
 {
-    struct net_rail *rail = &net->rails[number];
+    struct net_rail *rail = &net->rails[index];
     struct net_message *message = rail->endpoint ? net_new_message(net, peer) : NULL;
     if (!message)
         return false;
-    const struct net_note note = {.kind = (uint8_t)kind};
-    struct net_record *record = net_add_record(message, sizeof note);
-    record->kind = NET_NOTE;
-    memcpy(net_behind(record), &note, sizeof note);
-    message->probe = true;
-    message->rail = (uint8_t)number;
-    net_write_numbers(peer, message);
+    const struct net_control control = {.kind = (uint8_t)kind};
+    struct net_record *record = net_add_record(message, sizeof control);
+    record->kind = NET_CONTROL;
+    memcpy(net_payload(record), &control, sizeof control);
+    message->is_probe = true;
+    message->rail = (uint8_t)index;
+    net_write_sequences(peer, message);
     ssize_t error =
-        fi_send(rail->endpoint, message->bytes, head_of(message)->bytes,
-                message->descriptors[number], peer->address[number], &message->post.context);
+        fi_send(rail->endpoint, message->bytes, net_message_head(message)->bytes,
+                message->descriptors[index], peer->address[index], &message->post.context);
     message->in_flight = !error;
-    rail->sending += !error;
-    net_let_go(net, message);
+    rail->sends_in_flight += !error;
+    net_release_message(net, message);
     if (error && error != -FI_EAGAIN)
-        net_probe_failed(peer, number);
+        net_mark_probe_failed(peer, index);
     return !error;
 }
 
-void net_probe_came(struct path_common *net, struct net_peer *from, struct net_message *message)
+void net_answer_probe(struct path_common *net, struct net_peer *from, struct net_message *message)
 {
     const struct net_record *record = (const void *)(message->bytes + sizeof(struct net_head));
-    const struct net_note *note = (const void *)(record + 1);
-    if (head_of(message)->bytes >= sizeof(struct net_head) + sizeof *record + sizeof *note &&
-        record->kind == NET_NOTE && note->kind == NET_PROBE)
-        probe(net, from, message->rail, NET_ALIVE);
+    const struct net_control *control = (const void *)(record + 1);
+    if (net_message_head(message)->bytes >=
+            sizeof(struct net_head) + sizeof *record + sizeof *control &&
+        record->kind == NET_CONTROL && control->kind == NET_PROBE)
+        send_probe(net, from, message->rail, NET_PROBE_REPLY);
 }
 
-void net_probe_failed(struct net_peer *peer, int rail)
+void net_mark_probe_failed(struct net_peer *peer, int rail)
 {
-    peer->refused |= (uint8_t)(1u << rail);
+    peer->failed_probes |= (uint8_t)(1u << rail);
 }
 
-void net_heard(struct net_peer *peer, int rail)
+void net_mark_live(struct net_peer *peer, int rail)
 {
-    if (rail == peer->via && !peer->suspect[0]) {
-        look_anew(peer);
+    if (rail == peer->current_rail && !peer->suspected_failure[0]) {
+        reset_liveness(peer);
         return;
     }
-    if (!peer->alive)
-        peer->alive_ns = peer->stood_ns;
-    peer->alive |= (uint8_t)(1u << rail);
+    if (!peer->live_rails)
+        peer->live_ns = peer->silent_ns;
+    peer->live_rails |= (uint8_t)(1u << rail);
 }
 
-/* -------------------------------------------------------------------------------------- judging */
+/* ---------------------------------------------------------------------------- failure detection */
 
-bool net_suspect(struct path_common *net, struct net_peer *peer, const char *sentence,
-                 const char *cause)
+bool net_mark_suspected(struct path_common *net, struct net_peer *peer, const char *sentence,
+                        const char *cause)
 {
-    if (peer->failed || net_other_rail(net, peer, peer->via) < 0)
+    if (peer->failed || net_find_other_rail(net, peer, peer->current_rail) < 0)
         return false;
-    if (peer->suspect[0])
+    if (peer->suspected_failure[0])
         return true;
-    look_anew(peer);
-    snprintf(peer->suspect, sizeof peer->suspect, "%s", sentence);
-    snprintf(peer->cause, sizeof peer->cause, "%s", cause);
+    reset_liveness(peer);
+    snprintf(peer->suspected_failure, sizeof peer->suspected_failure, "%s", sentence);
+    snprintf(peer->suspected_cause, sizeof peer->suspected_cause, "%s", cause);
     return true;
 }
 
-void net_give_up(struct path_common *net, struct net_peer *peer, const char *sentence)
+void net_give_up_peer(struct path_common *net, struct net_peer *peer, const char *sentence)
 {
-    static const char none[] = "; no NIC is left that leads there";
+    static const char none[] = "; no other NIC reaches it";
     char whole[NET_SENTENCE_BYTES];
-    bool last = net->rail_count > 1 && net_other_rail(net, peer, peer->via) < 0;
+    bool last = net->rail_count > 1 && net_find_other_rail(net, peer, peer->current_rail) < 0;
     snprintf(whole, sizeof whole, "%.*s%s", (int)(sizeof whole - sizeof none), sentence,
              last ? none : "");
     net_fail_peer(net, peer, WEFT_ERR_PATH, whole);
 }
 
-static void probe_all(struct path_common *net, struct net_peer *peer)
+static void send_probes(struct path_common *net, struct net_peer *peer)
 {
-    if (peer->probed && peer->stood_ns - peer->probed_ns < PROBE_NS)
+    if (peer->probed && peer->silent_ns - peer->probed_ns < PROBE_NS)
         return;
     bool all = true;
     for (int i = 0; i < net->rail_count; i++)
-        if (net_goes_over(net, peer, i) && !(peer->suspect[0] && i == peer->via))
-            all &= probe(net, peer, i, NET_PROBE);
+        if (net_rail_usable(net, peer, i) &&
+            !(peer->suspected_failure[0] && i == peer->current_rail))
+            all &= send_probe(net, peer, i, NET_PROBE);
     peer->probed = all;
-    peer->probed_ns = peer->stood_ns;
+    peer->probed_ns = peer->silent_ns;
 }
 
-/* Every rail but its own over which it could be asked has refused. */
-static bool all_refuse(const struct path_common *net, const struct net_peer *peer)
+/* Whether the probes over all other rails have failed. */
+static bool all_probes_failed(const struct path_common *net, const struct net_peer *peer)
 {
     for (int i = 0; i < net->rail_count; i++)
-        if (i != peer->via && net_goes_over(net, peer, i) && !(peer->refused >> i & 1))
+        if (i != peer->current_rail && net_rail_usable(net, peer, i) &&
+            !(peer->failed_probes >> i & 1))
             return false;
     return true;
 }
 
-/* An error has been reported over its rail. */
-static void look_at_suspect(struct path_common *net, struct net_peer *peer)
+/* Decides on a rail that has reported an error. */
+static void check_suspected_rail(struct path_common *net, struct net_peer *peer)
 {
-    struct net_rail *rail = &net->rails[peer->via];
-    if (peer->alive) {
-        snprintf(rail->cause, sizeof rail->cause, "%s", peer->cause);
-    } else if (all_refuse(net, peer) || peer->stood_ns >= 2 * patience_ns) {
-        net_fail_peer(net, peer, WEFT_ERR_PATH, peer->suspect);
+    struct net_rail *rail = &net->rails[peer->current_rail];
+    if (peer->live_rails) {
+        snprintf(rail->cause, sizeof rail->cause, "%s", peer->suspected_cause);
+    } else if (all_probes_failed(net, peer) || peer->silent_ns >= 2 * patience_ns) {
+        net_fail_peer(net, peer, WEFT_ERR_PATH, peer->suspected_failure);
     } else {
-        probe_all(net, peer);
+        send_probes(net, peer);
     }
 }
 
-static bool due(const struct net_peer *peer)
+static bool expects_message(const struct net_peer *peer)
 {
-    return peer->asked > peer->done || peer->awaiting || peer->pieces;
+    return peer->ack_requested > peer->acknowledged || peer->pending_answers || peer->fragments;
 }
 
-static void look_at(struct path_common *net, struct net_peer *peer, uint64_t ns)
+static void check_peer(struct path_common *net, struct net_peer *peer, uint64_t ns)
 {
-    struct net_rail *rail = &net->rails[peer->via];
+    struct net_rail *rail = &net->rails[peer->current_rail];
     if (peer->failed || peer->pe == net->world->pe || rail->cause[0] ||
-        net_other_rail(net, peer, peer->via) < 0)
+        net_find_other_rail(net, peer, peer->current_rail) < 0)
         return;
-    peer->stood_ns += ns;
-    if (peer->suspect[0]) {
-        look_at_suspect(net, peer);
-    } else if (!due(peer)) {
-        look_anew(peer);
-    } else if (peer->alive && peer->stood_ns - peer->alive_ns >= patience_ns) {
-        snprintf(rail->cause, sizeof rail->cause, "nothing has come for %llu s",
-                 (unsigned long long)(peer->stood_ns / (1000 * 1000 * 1000)));
-    } else if (peer->stood_ns >= patience_ns) {
-        probe_all(net, peer);
+    peer->silent_ns += ns;
+    if (peer->suspected_failure[0]) {
+        check_suspected_rail(net, peer);
+    } else if (!expects_message(peer)) {
+        reset_liveness(peer);
+    } else if (peer->live_rails && peer->silent_ns - peer->live_ns >= patience_ns) {
+        snprintf(rail->cause, sizeof rail->cause, "nothing received for %llu s",
+                 (unsigned long long)(peer->silent_ns / (1000 * 1000 * 1000)));
+    } else if (peer->silent_ns >= patience_ns) {
+        send_probes(net, peer);
     }
 }
 
-void net_look_at_peers(struct path_common *net)
+void net_check_peers(struct path_common *net)
 {
-    uint64_t now = clock_now_ns(), ns = now - net->peers_looked_ns;
-    if (ns < LOOK_NS)
+    uint64_t now = clock_now_ns(), ns = now - net->peers_checked_ns;
+    if (ns < CHECK_NS)
         return;
-    net->peers_looked_ns = now;
+    net->peers_checked_ns = now;
     for (int pe = 0; pe < net->world->npes; pe++)
-        look_at(net, &net->peers[pe], ns < NET_SLICE_NS ? ns : NET_SLICE_NS);
+        check_peer(net, &net->peers[pe], ns < NET_CHECK_STEP_NS ? ns : NET_CHECK_STEP_NS);
 }
 
-/* --------------------------------------------------------------------------------------- moving */
+/* ------------------------------------------------------------------------------- retransmission */
 
-/* What of the peer nobody can send again: remote accesses that are no pieces, and writes whose
- * source may have been used for something else. */
-static bool has_lost(struct path_common *net, const struct net_peer *peer)
+/* Whether something in flight to the peer cannot be retransmitted: direct RMA operations, writes
+ * that are not confirmed and whose source may have been reused, and staged RMA operations on the
+ * first rail. */
+static bool has_unrecoverable(struct path_common *net, const struct net_peer *peer)
 {
-    return peer->directs || peer->done < peer->loose || net_stage_loses(net, peer);
+    return peer->directs || peer->acknowledged < peer->unconfirmed_write ||
+           net_stage_has_unrecoverable(net, peer);
 }
 
-static void move(struct path_common *net, struct net_peer *peer)
+static void reroute_peer(struct path_common *net, struct net_peer *peer)
 {
-    struct net_rail *rail = &net->rails[peer->via];
-    int to = net_other_rail(net, peer, peer->via);
+    struct net_rail *rail = &net->rails[peer->current_rail];
+    int to = net_find_other_rail(net, peer, peer->current_rail);
     char sentence[NET_SENTENCE_BYTES];
-    if (to < 0 || has_lost(net, peer)) {
+    if (to < 0 || has_unrecoverable(net, peer)) {
         snprintf(sentence, sizeof sentence,
-                 "PE %d is not reached any more (provider %s on %s): %s%s", peer->pe, net->provider,
-                 net_interface(rail), rail->cause,
-                 to < 0 ? "; no NIC is left that leads there"
-                        : "; what was under way cannot be sent again over another interface");
+                 "PE %d cannot be reached any more (provider %s on %s): %s%s", peer->pe,
+                 net->provider, net_interface_name(rail), rail->cause,
+                 to < 0 ? "; no other NIC reaches it"
+                        : "; operations in flight cannot be retransmitted over another NIC");
         net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
         return;
     }
-    peer->via = (uint8_t)to;
-    peer->suspect[0] = '\0';
-    look_anew(peer);
-    for (struct net_message *message = peer->kept, *next; message; message = next) {
-        next = message->next_kept;
+    peer->current_rail = (uint8_t)to;
+    peer->suspected_failure[0] = '\0';
+    reset_liveness(peer);
+    for (struct net_message *message = peer->unacknowledged, *next; message; message = next) {
+        next = message->next_unacknowledged;
         if (!message->queued && !message->in_flight)
-            net_send(net, message);
+            net_send_message(net, message);
     }
 }
 
-void net_move_peers(struct path_common *net, struct net_rail *rail)
+void net_reroute_peers(struct path_common *net, struct net_rail *rail)
 {
-    int number = (int)(rail - net->rails);
+    int index = (int)(rail - net->rails);
     for (int pe = 0; pe < net->world->npes; pe++) {
         struct net_peer *peer = &net->peers[pe];
-        for (struct net_message *message = peer->kept; message; message = message->next_kept)
-            message->in_flight &= message->rail != number;
-        if (peer->via != number || peer->failed || pe == net->world->pe)
+        for (struct net_message *message = peer->unacknowledged; message;
+             message = message->next_unacknowledged)
+            message->in_flight &= message->rail != index;
+        if (peer->current_rail != index || peer->failed || pe == net->world->pe)
             continue;
-        rail->carried = true;
-        net_ask_to_close(net, peer, peer->there[number]);
-        move(net, peer);
+        rail->carried_messages = true;
+        net_request_close(net, peer, peer->peer_rail[index]);
+        reroute_peer(net, peer);
     }
-    rail->sending = 0;
+    rail->sends_in_flight = 0;
 }

@@ -14,15 +14,15 @@
 
 enum { PATH_BYTES = 512, GPUS_MOST = 64, ADDRESS_BYTES = 16, NUMAS_MOST = 64 };
 
-const char *net_near_name(enum net_near near)
+const char *net_distance_name(enum net_distance distance)
 {
     static const char *const names[] = {"PIX", "PXB", "PHB", "NODE", "SYS", "?"};
-    return names[near];
+    return names[distance];
 }
 
 /* -------------------------------------------------------------------------------- pure distance */
 
-static int links_in(const char *chain)
+static int count_links(const char *chain)
 {
     int n = 0;
     for (; *chain; chain++)
@@ -30,8 +30,8 @@ static int links_in(const char *chain)
     return n;
 }
 
-/* Length of the part that both chains begin with, in whole links. */
-static size_t common_part(const char *a, const char *b)
+/* Length of the common start of both chains, in whole links. */
+static size_t common_prefix(const char *a, const char *b)
 {
     size_t end = 0, i = 0;
     for (; a[i] && a[i] == b[i]; i++)
@@ -42,35 +42,38 @@ static size_t common_part(const char *a, const char *b)
     return end;
 }
 
-/* A switch is an upstream port with downstream ports: two links above a device below it. */
-static enum net_near between(const struct net_place *a, const struct net_place *b)
+/* A PCIe switch is an upstream port with downstream ports, so it is two links above a device below
+ * it. */
+static enum net_distance compare_chains(const struct net_device_location *a,
+                                        const struct net_device_location *b)
 {
     enum { BELOW_ONE_SWITCH = 2 };
-    size_t common = common_part(a->chain, b->chain);
+    size_t common = common_prefix(a->chain, b->chain);
     if (common && memchr(a->chain, '/', common)) {
-        int below_a = links_in(a->chain + common), below_b = links_in(b->chain + common);
-        return below_a <= BELOW_ONE_SWITCH && below_b <= BELOW_ONE_SWITCH ? NET_NEAR_PIX
-                                                                          : NET_NEAR_PXB;
+        int below_a = count_links(a->chain + common), below_b = count_links(b->chain + common);
+        return below_a <= BELOW_ONE_SWITCH && below_b <= BELOW_ONE_SWITCH ? NET_DISTANCE_PIX
+                                                                          : NET_DISTANCE_PXB;
     }
     if (common)
-        return NET_NEAR_PHB;
+        return NET_DISTANCE_PHB;
     if (a->numa < 0 || b->numa < 0)
-        return NET_NEAR_UNKNOWN;
-    return a->numa == b->numa ? NET_NEAR_NODE : NET_NEAR_SYS;
+        return NET_DISTANCE_UNKNOWN;
+    return a->numa == b->numa ? NET_DISTANCE_NODE : NET_DISTANCE_SYS;
 }
 
-enum net_near net_near(const struct net_spot *spot, const struct net_place *nic)
+enum net_distance net_find_distance(const struct net_pe_location *location,
+                                    const struct net_device_location *nic)
 {
-    if (spot->gpu)
-        return between(&spot->device, nic);
-    if (nic->numa < 0 || nic->numa >= NUMAS_MOST || !spot->numas)
-        return NET_NEAR_UNKNOWN;
-    return spot->numas >> nic->numa & 1 ? NET_NEAR_NODE : NET_NEAR_SYS;
+    if (location->gpu)
+        return compare_chains(&location->device, nic);
+    if (nic->numa < 0 || nic->numa >= NUMAS_MOST || !location->numas)
+        return NET_DISTANCE_UNKNOWN;
+    return location->numas >> nic->numa & 1 ? NET_DISTANCE_NODE : NET_DISTANCE_SYS;
 }
 
 /* ---------------------------------------------------------------------------------------- sysfs */
 
-/* The first line of a file, without its end. */
+/* Reads the first line of a file, without its newline. */
 static bool read_line(char *line, size_t bytes, const char *root, const char *folder,
                       const char *name, const char *file)
 {
@@ -85,13 +88,13 @@ static bool read_line(char *line, size_t bytes, const char *root, const char *fo
     return read;
 }
 
-static bool read_number(long *number, const char *root, const char *folder, const char *name,
-                        const char *file)
+static bool read_value(long *index, const char *root, const char *folder, const char *name,
+                       const char *file)
 {
     char line[32];
     if (!read_line(line, sizeof line, root, folder, name, file))
         return false;
-    *number = strtol(line, NULL, 10);
+    *index = strtol(line, NULL, 10);
     return true;
 }
 
@@ -104,7 +107,7 @@ static bool is_address(const char *part, size_t length)
 }
 
 /* The part of a real path from its PCI root to its last PCI device: ".../0000:01:00.0/virtio3" ends
- * before "virtio3". NULL where it has none, else *address is that device. */
+ * before "virtio3". *address is that device. NULL if the path has none. */
 static const char *find_chain(const char *real, size_t *length, const char **address)
 {
     const char *root = strstr(real, "/pci"), *part = NULL;
@@ -124,8 +127,8 @@ static const char *find_chain(const char *real, size_t *length, const char **add
     return *address ? root + 1 : NULL;
 }
 
-static bool place_of(const char *root, const char *folder, const char *name, const char *device,
-                     struct net_place *place)
+static bool locate_device(const char *root, const char *folder, const char *name,
+                          const char *device, struct net_device_location *location)
 {
     char path[PATH_BYTES], address_text[ADDRESS_BYTES];
     const char *address, *chain;
@@ -133,35 +136,35 @@ static bool place_of(const char *root, const char *folder, const char *name, con
     long numa;
     snprintf(path, sizeof path, "%s%s/%s%s", root, folder, name, device);
     char *real = realpath(path, NULL);
-    *place = (struct net_place){.numa = -1};
+    *location = (struct net_device_location){.numa = -1};
     chain = real ? find_chain(real, &length, &address) : NULL;
     if (chain) {
-        snprintf(place->chain, sizeof place->chain, "%.*s", (int)length, chain);
+        snprintf(location->chain, sizeof location->chain, "%.*s", (int)length, chain);
         snprintf(address_text, sizeof address_text, "%.*s", (int)strcspn(address, "/"), address);
-        if (read_number(&numa, root, "/sys/bus/pci/devices", address_text, "numa_node") &&
-            numa >= 0)
-            place->numa = (int)numa;
+        if (read_value(&numa, root, "/sys/bus/pci/devices", address_text, "numa_node") && numa >= 0)
+            location->numa = (int)numa;
     }
     free(real);
     return chain != NULL;
 }
 
-bool net_place_of_pci(const char *root, const char *address, struct net_place *place)
+bool net_locate_pci(const char *root, const char *address, struct net_device_location *location)
 {
-    return place_of(root, "/sys/bus/pci/devices", address, "", place);
+    return locate_device(root, "/sys/bus/pci/devices", address, "", location);
 }
 
-bool net_place_of_interface(const char *root, const char *name, struct net_place *place)
+bool net_locate_interface(const char *root, const char *name, struct net_device_location *location)
 {
-    return !strchr(name, '/') && (place_of(root, "/sys/class/net", name, "/device", place) ||
-                                  place_of(root, "/sys/class/infiniband", name, "/device", place));
+    return !strchr(name, '/') &&
+           (locate_device(root, "/sys/class/net", name, "/device", location) ||
+            locate_device(root, "/sys/class/infiniband", name, "/device", location));
 }
 
-uint64_t net_speed_of(const char *root, const char *name)
+uint64_t net_get_speed(const char *root, const char *name)
 {
     long speed;
-    return read_number(&speed, root, "/sys/class/net", name, "speed") && speed > 0 ? (uint64_t)speed
-                                                                                   : 0;
+    return read_value(&speed, root, "/sys/class/net", name, "speed") && speed > 0 ? (uint64_t)speed
+                                                                                  : 0;
 }
 
 bool net_is_down(const char *root, const char *name)
@@ -173,13 +176,13 @@ bool net_is_down(const char *root, const char *name)
 
 /* ----------------------------------------------------------------------------------------- GPUs */
 
-static int by_address(const void *a, const void *b)
+static int compare_addresses(const void *a, const void *b)
 {
     return strcmp(a, b);
 }
 
-/* Whether this process may open the GPU: a container has the files of its own ones only. */
-static bool is_allowed(const char *root, const char *address)
+/* Whether this process may open the GPU: a container has the device files of its own GPUs only. */
+static bool can_open_gpu(const char *root, const char *address)
 {
     char path[PATH_BYTES], line[128];
     unsigned minor;
@@ -194,7 +197,8 @@ static bool is_allowed(const char *root, const char *address)
     return found && access(path, R_OK | W_OK) == 0;
 }
 
-/* In the order of their addresses, which is that of the driver where all are of one model. */
+/* Lists the GPUs in the order of their PCI addresses, which is the driver's order if all are of one
+ * model. */
 static int list_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
 {
     char path[PATH_BYTES];
@@ -205,63 +209,64 @@ static int list_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
         return 0;
     for (struct dirent *entry; n < GPUS_MOST && (entry = readdir(folder));)
         if (isxdigit((unsigned char)entry->d_name[0]) && strlen(entry->d_name) < ADDRESS_BYTES &&
-            is_allowed(root, entry->d_name))
+            can_open_gpu(root, entry->d_name))
             strcpy(gpus[n++], entry->d_name);
     closedir(folder);
-    qsort(gpus, (size_t)n, sizeof gpus[0], by_address);
+    qsort(gpus, (size_t)n, sizeof gpus[0], compare_addresses);
     return n;
 }
 
-/* Leaves those that the list names, in its order; what is not told by numbers is not known. */
-static int keep_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *visible)
+/* Keeps the GPUs that the list names by index, in its order. 0 if the list names them otherwise. */
+static int select_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *visible)
 {
-    char kept[GPUS_MOST][ADDRESS_BYTES];
+    char named[GPUS_MOST][ADDRESS_BYTES];
     int count = 0;
     for (const char *at = visible; *at && count < GPUS_MOST; at += *at == ',') {
         char *end;
-        long number = strtol(at, &end, 10);
+        long index = strtol(at, &end, 10);
         if (end == at || (*end && *end != ','))
             return 0;
-        if (number < 0 || number >= n)
-            break; /* as the driver does it: the list ends there */
-        memcpy(kept[count++], gpus[number], ADDRESS_BYTES);
+        if (index < 0 || index >= n)
+            break; /* The driver also ends the list here. */
+        memcpy(named[count++], gpus[index], ADDRESS_BYTES);
         at = end;
     }
-    memcpy(gpus, kept, (size_t)count * ADDRESS_BYTES);
+    memcpy(gpus, named, (size_t)count * ADDRESS_BYTES);
     return count;
 }
 
-/* The word of a list that is this PE's turn: a number or an address. -1: neither. */
-static int wanted_gpu(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, int local_pe, const char *wanted)
+/* Index of the GPU that the PE's word of the list names, by index or by address; -1 if none. */
+static int select_gpu(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, int local_pe,
+                      const char *requested)
 {
     int words = 1;
-    for (const char *c = wanted; *c; c++)
+    for (const char *c = requested; *c; c++)
         words += *c == ',';
     for (int i = 0; i < local_pe % words; i++)
-        wanted += strcspn(wanted, ",") + 1;
-    size_t length = strcspn(wanted, ",");
-    if (length && length < 4 && strspn(wanted, "0123456789") == length)
-        return atoi(wanted) < n ? atoi(wanted) : -1;
+        requested += strcspn(requested, ",") + 1;
+    size_t length = strcspn(requested, ",");
+    if (length && length < 4 && strspn(requested, "0123456789") == length)
+        return atoi(requested) < n ? atoi(requested) : -1;
     for (int i = 0; i < n && length >= 7; i++) {
         size_t have = strlen(gpus[i]);
-        if (length <= have && strncasecmp(gpus[i] + have - length, wanted, length) == 0)
+        if (length <= have && strncasecmp(gpus[i] + have - length, requested, length) == 0)
             return i;
     }
     return -1;
 }
 
-static bool find_gpu(const char *root, int local_pe, const char *wanted, const char *visible,
-                     struct net_spot *spot)
+static bool locate_gpu(const char *root, int local_pe, const char *requested, const char *visible,
+                       struct net_pe_location *location)
 {
     char gpus[GPUS_MOST][ADDRESS_BYTES];
     int n = list_gpus(root, gpus);
     if (visible)
-        n = keep_visible(gpus, n, visible);
-    int taken = n ? *wanted ? wanted_gpu(gpus, n, local_pe, wanted) : local_pe % n : -1;
-    if (taken < 0 || !net_place_of_pci(root, gpus[taken], &spot->device))
+        n = select_visible(gpus, n, visible);
+    int chosen = n ? *requested ? select_gpu(gpus, n, local_pe, requested) : local_pe % n : -1;
+    if (chosen < 0 || !net_locate_pci(root, gpus[chosen], &location->device))
         return false;
-    spot->gpu = true;
-    snprintf(spot->text, sizeof spot->text, "GPU %s", gpus[taken]);
+    location->gpu = true;
+    snprintf(location->text, sizeof location->text, "GPU %s", gpus[chosen]);
     return true;
 }
 
@@ -275,12 +280,12 @@ static bool read_cpus(const char *root, int numa, cpu_set_t *cpus)
            cpus_parse(list, cpus);
 }
 
-bool net_cpus_at(const char *root, const struct net_place *place, cpu_set_t *cpus)
+bool net_cpus_at(const char *root, const struct net_device_location *location, cpu_set_t *cpus)
 {
-    return place->numa >= 0 && read_cpus(root, place->numa, cpus);
+    return location->numa >= 0 && read_cpus(root, location->numa, cpus);
 }
 
-static void find_numas(const char *root, const cpu_set_t *cpus, struct net_spot *spot)
+static void locate_cpus(const char *root, const cpu_set_t *cpus, struct net_pe_location *location)
 {
     int count = 0, last = 0;
     for (int numa = 0; numa < NUMAS_MOST; numa++) {
@@ -290,20 +295,20 @@ static void find_numas(const char *root, const cpu_set_t *cpus, struct net_spot 
         CPU_AND(&here, &here, cpus);
         if (!CPU_COUNT(&here))
             continue;
-        spot->numas |= (uint64_t)1 << numa;
+        location->numas |= (uint64_t)1 << numa;
         count++;
         last = numa;
     }
     if (count == 1)
-        snprintf(spot->text, sizeof spot->text, "the CPUs of NUMA node %d", last);
+        snprintf(location->text, sizeof location->text, "the CPUs of NUMA node %d", last);
     else
-        snprintf(spot->text, sizeof spot->text, "the CPUs of %d NUMA nodes", count);
+        snprintf(location->text, sizeof location->text, "the CPUs of %d NUMA nodes", count);
 }
 
-void net_find_spot(const char *root, int local_pe, const char *wanted, const char *visible,
-                   const cpu_set_t *cpus, struct net_spot *spot)
+void net_locate_pe(const char *root, int local_pe, const char *requested, const char *visible,
+                   const cpu_set_t *cpus, struct net_pe_location *location)
 {
-    *spot = (struct net_spot){0};
-    if (!find_gpu(root, local_pe, wanted, visible, spot))
-        find_numas(root, cpus, spot);
+    *location = (struct net_pe_location){0};
+    if (!locate_gpu(root, local_pe, requested, visible, location))
+        locate_cpus(root, cpus, location);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How near a NIC is to what a PE computes with: its GPU, or its CPUs. Read from sysfs, so that no
- * driver is opened for it and none of the command's libraries is needed; the classes and their
- * names are those of machine/routes.h. Knows nothing of libfabric. */
+/* Distance of a NIC from a PE's GPU, or from its CPUs. It is read from sysfs, so that it needs no
+ * driver and no library of the CLI. The classes and their names are those of
+ * machine/routes/routes.h. This file uses no libfabric type. */
 #ifndef WEFT_PATH_NET_NEAR_H
 #define WEFT_PATH_NET_NEAR_H
 
@@ -10,55 +10,54 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Nearer ones first. */
-enum net_near {
-    NET_NEAR_PIX,     /* below one PCIe switch */
-    NET_NEAR_PXB,     /* below several */
-    NET_NEAR_PHB,     /* below one host bridge */
-    NET_NEAR_NODE,    /* at one NUMA node */
-    NET_NEAR_SYS,     /* at another one */
-    NET_NEAR_UNKNOWN, /* virtual interfaces, and machines that do not tell */
+/* Classes of distance, the nearest first. */
+enum net_distance {
+    NET_DISTANCE_PIX,     /* below the same PCIe switch */
+    NET_DISTANCE_PXB,     /* below several PCIe switches */
+    NET_DISTANCE_PHB,     /* below the same host bridge */
+    NET_DISTANCE_NODE,    /* at the same NUMA node */
+    NET_DISTANCE_SYS,     /* at another NUMA node */
+    NET_DISTANCE_UNKNOWN, /* unknown: a virtual interface, or a machine without this information */
 };
 
-const char *net_near_name(enum net_near near);
+const char *net_distance_name(enum net_distance distance);
 
-/* Where a device is. */
-struct net_place {
-    char chain[256]; /* "pci0000:00/0000:00:01.0/0000:01:00.0": bridges from the root on; "" = not
-                        known */
-    int numa;        /* -1 = not told */
+/* Location of a device. */
+struct net_device_location {
+    char chain[256]; /* PCI devices from the root to the device:
+                        "pci0000:00/0000:00:01.0/0000:01:00.0"; "" if unknown */
+    int numa;        /* NUMA node; -1 if unknown */
 };
 
-/* Where a PE is. */
-struct net_spot {
-    bool gpu;                /* at its GPU; else at its CPUs */
-    struct net_place device; /* of the GPU */
-    uint64_t numas;          /* bit per NUMA node of its CPUs; 0 = not told */
-    char text[48];           /* "GPU 0000:3b:00.0", "CPUs of NUMA node 1", "CPUs of 2 NUMA nodes" */
+/* Location of a PE. */
+struct net_pe_location {
+    bool gpu;                          /* true: the PE's GPU; false: its CPUs */
+    struct net_device_location device; /* of the GPU */
+    uint64_t numas;                    /* bit per NUMA node of the PE's CPUs; 0 if unknown */
+    char text[48]; /* "GPU 0000:3b:00.0", "CPUs of NUMA node 1", "CPUs of 2 NUMA nodes" */
 };
 
-/* Pure. */
-enum net_near net_near(const struct net_spot *spot, const struct net_place *nic);
+/* A pure function. */
+enum net_distance net_find_distance(const struct net_pe_location *location,
+                                    const struct net_device_location *nic);
 
-/* Below `root`, "" but in tests.
+/* The functions below read sysfs under `root`, which is "" outside tests.
  *
- * A PCI device by its address, "0000:3b:00.0"; an interface by its name, as the kernel or the RDMA
- * devices have it. Whether it was found. */
-bool net_place_of_pci(const char *root, const char *address, struct net_place *place);
-bool net_place_of_interface(const char *root, const char *name, struct net_place *place);
+ * They locate a PCI device by its address, "0000:3b:00.0", and an interface by the name that the
+ * kernel or the RDMA devices give it. They return whether it was found. */
+bool net_locate_pci(const char *root, const char *address, struct net_device_location *location);
+bool net_locate_interface(const char *root, const char *name, struct net_device_location *location);
 
-/* The CPUs of a device's NUMA node. */
-bool net_cpus_at(const char *root, const struct net_place *place, cpu_set_t *cpus);
+/* Gets the CPUs of a device's NUMA node. False if unknown. */
+bool net_cpus_at(const char *root, const struct net_device_location *location, cpu_set_t *cpus);
 
-/* What the kernel tells of an interface: speed in Mbit/s, 0 = not told; whether its carrier is
- * gone. */
-uint64_t net_speed_of(const char *root, const char *name);
+/* The speed of an interface in Mbit/s, 0 if unknown, and whether its link has no carrier. */
+uint64_t net_get_speed(const char *root, const char *name);
 bool net_is_down(const char *root, const char *name);
 
-/* Which GPU the PE takes when it comes to that (gpu/device.h), as far as that can be told without
- * the driver; where it cannot, or there is none, its CPUs. wanted: WEFT_GPU; visible:
- * CUDA_VISIBLE_DEVICES, NULL = not set. */
-void net_find_spot(const char *root, int local_pe, const char *wanted, const char *visible,
-                   const cpu_set_t *cpus, struct net_spot *spot);
+/* Locates the GPU that the PE will use (gpu/device.h), as far as the driver is not needed for that;
+ * else the PE's CPUs. requested: WEFT_GPU; visible: CUDA_VISIBLE_DEVICES, NULL if it is not set. */
+void net_locate_pe(const char *root, int local_pe, const char *requested, const char *visible,
+                   const cpu_set_t *cpus, struct net_pe_location *location);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `net`: a peer that is reached over a network, by libfabric. Its table of operations; net.h
- * says how an operation travels, order.c what fence and quiet wait for. */
+/* Path `net`: reaches a peer over a network, by libfabric. This file has the path's table of
+ * operations; net.h says how an operation travels, order.c what fence and quiet wait for. */
 #include "path/net/hmem.h"
 
 #include "base/status.h"
@@ -9,27 +9,29 @@
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 3 << 10,       /* puts up to this go in messages */
-    SMALL_GET_BYTES = 1024,      /* gets, where the owner has to move the data in any case */
-    SMALL_GPU_GET_BYTES = 8192,  /* gets from GPU memory */
-    GPU_PIECE_BYTES = 256 << 10, /* of it, asked for at a time */
-    NET_LANE = 2                 /* any: contexts are dealt out over all of them */
+    SMALL_BYTES = 3 << 10,  /* puts up to this size go in messages */
+    SMALL_GET_BYTES = 1024, /* gets up to this size go in messages, if a CPU of the peer executes
+                               RMA operations anyway */
+    SMALL_GPU_GET_BYTES = 8192, /* gets from GPU memory up to this size go in messages */
+    GPU_FRAGMENT_BYTES =
+        256 << 10, /* bytes of a get from GPU memory in messages that are requested at a time */
+    NET_STREAM = 2 /* internal stream for copies; contexts are spread over all of them */
 };
 
-/* ---------------------------------------------------------------------------------- by requests */
+/* ------------------------------------------------------------------------ transfers in messages */
 
-static weft_status put_record(struct path_state *state, struct remote to, enum net_kind kind,
-                              const void *src, size_t bytes)
+static weft_status add_put_record(struct path_state *state, struct remote to, enum net_kind kind,
+                                  const void *src, size_t bytes)
 {
     struct net_record *record;
-    weft_status status = net_request(state, &state->net->peers[to.peer->pe], bytes, &record);
+    weft_status status = net_add_request(state, &state->net->peers[to.peer->pe], bytes, &record);
     if (status)
         return status;
     record->kind = (uint8_t)kind;
     record->segment = (uint8_t)to.segment;
     record->bytes = (uint32_t)bytes;
     record->offset = to.offset;
-    memcpy(net_behind(record), src, bytes);
+    memcpy(net_payload(record), src, bytes);
     return WEFT_OK;
 }
 
@@ -37,35 +39,35 @@ weft_status net_put_by_requests(struct path_state *state, struct remote to, cons
                                 size_t bytes)
 {
     weft_status status = WEFT_OK;
-    for (size_t piece; bytes && !status; bytes -= piece) {
-        piece = bytes < SMALL_BYTES ? bytes : SMALL_BYTES;
-        status = put_record(state, to, NET_PUT, src, piece);
-        to.offset += piece;
-        src = (const char *)src + piece;
+    for (size_t step_bytes; bytes && !status; bytes -= step_bytes) {
+        step_bytes = bytes < SMALL_BYTES ? bytes : SMALL_BYTES;
+        status = add_put_record(state, to, NET_PUT, src, step_bytes);
+        to.offset += step_bytes;
+        src = (const char *)src + step_bytes;
     }
     return status;
 }
 
-/* Asks for a part of the peer's memory, and waits for it unless `nbi`. value: it is one value, read
- * by one access. */
-static weft_status get_part(struct path_state *state, struct remote from, void *dst, size_t bytes,
-                            bool value, bool nbi)
+/* Requests data of the peer's memory, and waits for them unless `nbi`. value: they are one value,
+ * which the peer reads by one access. */
+static weft_status get_by_request(struct path_state *state, struct remote from, void *dst,
+                                  size_t bytes, bool value, bool nbi)
 {
-    const struct net_record question = {
+    const struct net_record query = {
         .kind = NET_GET, .segment = (uint8_t)from.segment, .width = value, .offset = from.offset};
-    return net_ask(state, &state->net->peers[from.peer->pe], &question, (uint32_t)bytes, dst, bytes,
-                   nbi);
+    return net_send_query(state, &state->net->peers[from.peer->pe], &query, (uint32_t)bytes, dst,
+                          bytes, nbi);
 }
 
 weft_status net_get_by_requests(struct path_state *state, struct remote from, void *dst,
                                 size_t bytes)
 {
     weft_status status = WEFT_OK;
-    for (size_t piece; bytes && !status; bytes -= piece) {
-        piece = bytes < GPU_PIECE_BYTES ? bytes : GPU_PIECE_BYTES;
-        status = get_part(state, from, dst, piece, false, false);
-        from.offset += piece;
-        dst = (char *)dst + piece;
+    for (size_t step_bytes; bytes && !status; bytes -= step_bytes) {
+        step_bytes = bytes < GPU_FRAGMENT_BYTES ? bytes : GPU_FRAGMENT_BYTES;
+        status = get_by_request(state, from, dst, step_bytes, false, false);
+        from.offset += step_bytes;
+        dst = (char *)dst + step_bytes;
     }
     return status;
 }
@@ -77,19 +79,20 @@ static weft_status put_staged(struct path_state *state, struct remote to, const 
                               size_t bytes, bool device, bool nbi)
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
-    bool asks = to.segment == SEG_GPU && peer->gpu_trust != NET_TRUSTED;
-    weft_status status = asks ? net_order_request(state, peer) : net_order_write(state, peer);
+    bool needs_query = to.segment == SEG_GPU && peer->gpu_access != NET_GPU_DIRECT;
+    weft_status status =
+        needs_query ? net_order_request(state, peer) : net_order_write(state, peer);
     if (!status)
-        status = net_stage_move(state, to, (void *)src, bytes, device, true);
-    return status || nbi ? status : net_await_filling(state, peer);
+        status = net_stage_transfer(state, to, (void *)src, bytes, device, true);
+    return status || nbi ? status : net_await_staged_sources(state, peer);
 }
 
-static weft_status put(struct path_state *state, struct remote to, const void *src, size_t bytes,
-                       bool nbi)
+static weft_status put_locked(struct path_state *state, struct remote to, const void *src,
+                              size_t bytes, bool nbi)
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
     bool large = bytes > SMALL_BYTES;
-    weft_status status = net_failure(state->net, peer);
+    weft_status status = net_check_failure(state->net, peer);
     if (!status && large && to.segment == SEG_GPU)
         return put_staged(state, to, src, bytes, false, nbi);
     if (!status)
@@ -106,80 +109,82 @@ static weft_status put(struct path_state *state, struct remote to, const void *s
     return status || nbi ? status : net_await_writes(state, peer);
 }
 
-/* A value that fits one access is read by one. */
-static bool is_value(struct remote at, size_t bytes)
+/* Whether the peer can read the value by one access. */
+static bool fits_one_access(struct remote at, size_t bytes)
 {
     return bytes <= 8 && !(bytes & (bytes - 1)) && bytes && at.offset % bytes == 0;
 }
 
-static weft_status get(struct path_state *state, struct remote from, void *dst, size_t bytes,
-                       bool nbi)
+static weft_status get_locked(struct path_state *state, struct remote from, void *dst, size_t bytes,
+                              bool nbi)
 {
     struct net_peer *peer = &state->net->peers[from.peer->pe];
-    weft_status status = net_failure(state->net, peer);
-    if (status || !bytes) /* nobody would answer */
+    weft_status status = net_check_failure(state->net, peer);
+    if (status || !bytes) /* An empty get has no answer. */
         return status;
-    if (is_value(from, bytes))
-        return get_part(state, from, dst, bytes, true, nbi);
-    if (state->net->rails[0].traits.cpu_moves && bytes <= SMALL_GET_BYTES)
-        return get_part(state, from, dst, bytes, false, nbi);
-    bool few = bytes <= SMALL_GPU_GET_BYTES && peer->gpu_trust != NET_TRUSTED;
+    if (fits_one_access(from, bytes))
+        return get_by_request(state, from, dst, bytes, true, nbi);
+    if (state->net->rails[0].traits.cpu_executes_rma && bytes <= SMALL_GET_BYTES)
+        return get_by_request(state, from, dst, bytes, false, nbi);
+    bool few = bytes <= SMALL_GPU_GET_BYTES && peer->gpu_access != NET_GPU_DIRECT;
     if (from.segment == SEG_GPU && few)
         return net_get_by_requests(state, from, dst, bytes);
-    status = from.segment == SEG_GPU ? net_stage_move(state, from, dst, bytes, false, false)
+    status = from.segment == SEG_GPU ? net_stage_transfer(state, from, dst, bytes, false, false)
                                      : net_read(state, from, dst, bytes);
     return status || nbi ? status : net_await_reads(state, peer);
 }
 
 /* ----------------------------------------------------------------- GPU memory on the local side */
 
-static bool on_device(const struct path_world *world, const void *local)
+static bool is_gpu_memory(const struct path_world *world, const void *local)
 {
     return unlikely(world->gpu != NULL) && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
 }
 
-/* A few bytes: through plain host memory. */
-static weft_status through_host(struct remote at, void *local, size_t bytes, bool is_put)
+/* Copies up to SMALL_BYTES through host memory. */
+static weft_status copy_through_host(struct remote at, void *local, size_t bytes, bool is_put)
 {
     struct path_state *state = at.peer->state;
     struct gpu *gpu = at.peer->world->gpu;
     unsigned char host[SMALL_BYTES];
-    weft_status status = is_put ? gpu_copy(gpu, NET_LANE, host, local, bytes, GPU_DONE) : WEFT_OK;
+    weft_status status = is_put ? gpu_copy(gpu, NET_STREAM, host, local, bytes, GPU_DONE) : WEFT_OK;
     if (status)
         return status;
-    net_enter(state->net);
-    status = is_put ? put(state, at, host, bytes, false) : get(state, at, host, bytes, false);
+    net_lock(state->net);
+    status = is_put ? put_locked(state, at, host, bytes, false)
+                    : get_locked(state, at, host, bytes, false);
     pthread_mutex_unlock(&state->net->lock);
-    return status || is_put ? status : gpu_copy(gpu, NET_LANE, local, host, bytes, GPU_DONE);
+    return status || is_put ? status : gpu_copy(gpu, NET_STREAM, local, host, bytes, GPU_DONE);
 }
 
-/* `local` is GPU memory. */
-static weft_status from_device(struct remote at, void *local, size_t bytes, bool is_put, bool nbi)
+/* Transfers from or to local GPU memory. */
+static weft_status transfer_from_gpu(struct remote at, void *local, size_t bytes, bool is_put,
+                                     bool nbi)
 {
     struct path_state *state = at.peer->state;
     struct net_peer *peer = &state->net->peers[at.peer->pe];
     if (bytes <= SMALL_BYTES)
-        return through_host(at, local, bytes, is_put);
-    net_enter(state->net);
-    weft_status status = net_failure(state->net, peer);
+        return copy_through_host(at, local, bytes, is_put);
+    net_lock(state->net);
+    weft_status status = net_check_failure(state->net, peer);
     if (!status)
         status = is_put ? put_staged(state, at, local, bytes, true, nbi)
-                        : net_stage_move(state, at, local, bytes, true, false);
+                        : net_stage_transfer(state, at, local, bytes, true, false);
     if (!status && !is_put && !nbi)
         status = net_await_reads(state, peer);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }
 
-/* ------------------------------------------------------------------------------------ the table */
+/* ------------------------------------------------------------------------ the path's operations */
 
 static weft_status net_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
     struct path_state *state = to.peer->state;
-    if (on_device(to.peer->world, src))
-        return from_device(to, (void *)src, bytes, true, nbi);
-    net_enter(state->net);
-    weft_status status = put(state, to, src, bytes, nbi);
+    if (is_gpu_memory(to.peer->world, src))
+        return transfer_from_gpu(to, (void *)src, bytes, true, nbi);
+    net_lock(state->net);
+    weft_status status = put_locked(state, to, src, bytes, nbi);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }
@@ -187,23 +192,23 @@ static weft_status net_put(struct remote to, const void *src, size_t bytes, bool
 static weft_status net_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
     struct path_state *state = from.peer->state;
-    if (on_device(from.peer->world, dst))
-        return from_device(from, dst, bytes, false, nbi);
-    net_enter(state->net);
-    weft_status status = get(state, from, dst, bytes, nbi);
+    if (is_gpu_memory(from.peer->world, dst))
+        return transfer_from_gpu(from, dst, bytes, false, nbi);
+    net_lock(state->net);
+    weft_status status = get_locked(state, from, dst, bytes, nbi);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }
 
-/* `value` and what a load fills are the caller's own: host memory. */
+/* `value`, and the destination of a load, are host memory of the caller. */
 static weft_status net_store(struct remote to, const void *value, size_t width)
 {
     struct path_state *state = to.peer->state;
     struct net_peer *peer = &state->net->peers[to.peer->pe];
-    net_enter(state->net);
+    net_lock(state->net);
     weft_status status = net_order_request(state, peer);
     if (!status)
-        status = put_record(state, to, NET_STORE, value, width);
+        status = add_put_record(state, to, NET_STORE, value, width);
     if (!status)
         net_flush_unanswered(state->net, peer);
     pthread_mutex_unlock(&state->net->lock);
@@ -213,18 +218,18 @@ static weft_status net_store(struct remote to, const void *value, size_t width)
 static weft_status net_load(struct remote from, void *value, size_t width)
 {
     struct path_state *state = from.peer->state;
-    net_enter(state->net);
-    weft_status status = get_part(state, from, value, width, true, false);
+    net_lock(state->net);
+    weft_status status = get_by_request(state, from, value, width, true, false);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }
 
-static weft_status atomic_record(struct path_state *state, struct remote at, weft_amo amo,
-                                 size_t width, struct net_atomic atomic)
+static weft_status add_atomic_record(struct path_state *state, struct remote at, weft_amo amo,
+                                     size_t width, struct net_atomic atomic)
 {
     struct net_record *record;
     weft_status status =
-        net_request(state, &state->net->peers[at.peer->pe], sizeof atomic, &record);
+        net_add_request(state, &state->net->peers[at.peer->pe], sizeof atomic, &record);
     if (status)
         return status;
     record->kind = NET_ATOMIC;
@@ -232,21 +237,21 @@ static weft_status atomic_record(struct path_state *state, struct remote at, wef
     record->amo = (uint8_t)amo;
     record->width = (uint8_t)width;
     record->offset = at.offset;
-    memcpy(net_behind(record), &atomic, sizeof atomic);
+    memcpy(net_payload(record), &atomic, sizeof atomic);
     return WEFT_OK;
 }
 
 /* fetched: host memory. */
-static weft_status atomic(struct path_state *state, struct remote at, weft_amo amo, size_t width,
-                          struct net_atomic operands, void *fetched, bool nbi)
+static weft_status atomic_locked(struct path_state *state, struct remote at, weft_amo amo,
+                                 size_t width, struct net_atomic operands, void *fetched, bool nbi)
 {
     struct net_peer *peer = &state->net->peers[at.peer->pe];
     weft_status status = net_order_request(state, peer);
     if (!status && fetched)
-        status = net_await(state, peer, fetched, width, &operands.token);
+        status = net_new_answer_token(state, peer, fetched, width, &operands.token);
     if (status)
         return status;
-    status = atomic_record(state, at, amo, width, operands);
+    status = add_atomic_record(state, at, amo, width, operands);
     if (status && fetched)
         net_cancel_answer(state->net, operands.token);
     if (status)
@@ -254,11 +259,11 @@ static weft_status atomic(struct path_state *state, struct remote at, weft_amo a
     if (!fetched && nbi)
         return WEFT_OK;
     if (fetched)
-        net_flush(state->net, peer, false);
+        net_flush_requests(state->net, peer, false);
     else
         net_flush_unanswered(state->net, peer);
     if (fetched && nbi)
-        net_forget_answer(state->net, operands.token);
+        net_detach_answer(state->net, operands.token);
     return fetched && !nbi ? net_await_answer(state->net, operands.token) : WEFT_OK;
 }
 
@@ -267,27 +272,30 @@ static weft_status net_atomic(struct remote at, weft_amo amo, size_t width, uint
 {
     struct path_state *state = at.peer->state;
     struct gpu *gpu = at.peer->world->gpu;
-    bool device = fetched && on_device(at.peer->world, fetched);
+    bool device = fetched && is_gpu_memory(at.peer->world, fetched);
     uint64_t before = 0;
-    net_enter(state->net);
-    weft_status status = atomic(state, at, amo, width, (struct net_atomic){value, expected, 0},
-                                device ? &before : fetched, nbi && !device);
+    net_lock(state->net);
+    weft_status status =
+        atomic_locked(state, at, amo, width, (struct net_atomic){value, expected, 0},
+                      device ? &before : fetched, nbi && !device);
     pthread_mutex_unlock(&state->net->lock);
-    return status || !device ? status : gpu_copy(gpu, NET_LANE, fetched, &before, width, GPU_DONE);
+    return status || !device ? status
+                             : gpu_copy(gpu, NET_STREAM, fetched, &before, width, GPU_DONE);
 }
 
-static weft_status put_signal(struct path_state *state, struct remote to, const void *src,
-                              size_t bytes, struct remote signal, uint64_t value, weft_signal_op op)
+static weft_status put_signal_locked(struct path_state *state, struct remote to, const void *src,
+                                     size_t bytes, struct remote signal, uint64_t value,
+                                     weft_signal_op op)
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
     weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
-    weft_status status = put(state, to, src, bytes, true);
+    weft_status status = put_locked(state, to, src, bytes, true);
     net_fence_channel(state->net, &state->channels[to.peer->pe]);
     if (!status)
         status = net_order_request(state, peer);
     if (!status)
-        status =
-            atomic_record(state, signal, amo, sizeof value, (struct net_atomic){.value = value});
+        status = add_atomic_record(state, signal, amo, sizeof value,
+                                   (struct net_atomic){.value = value});
     net_flush_unanswered(state->net, peer);
     return status;
 }
@@ -298,13 +306,13 @@ static weft_status net_put_signal(struct remote to, const void *src, size_t byte
     struct path_state *state = to.peer->state;
     struct net_peer *peer = &state->net->peers[to.peer->pe];
     weft_status status = WEFT_OK;
-    if (on_device(to.peer->world, src)) {
-        status = from_device(to, (void *)src, bytes, true, nbi);
+    if (is_gpu_memory(to.peer->world, src)) {
+        status = transfer_from_gpu(to, (void *)src, bytes, true, nbi);
         bytes = 0;
     }
-    net_enter(state->net);
+    net_lock(state->net);
     if (!status)
-        status = put_signal(state, to, src, bytes, signal, value, op);
+        status = put_signal_locked(state, to, src, bytes, signal, value, op);
     if (!status && !nbi)
         status = net_await_sources(state, peer);
     pthread_mutex_unlock(&state->net->lock);
@@ -319,18 +327,18 @@ static weft_status net_iput(struct remote to, const void *src, const struct path
     struct net_peer *peer = &state->net->peers[to.peer->pe];
     const char *from = src;
     weft_status status = WEFT_OK;
-    bool device = on_device(to.peer->world, src);
-    net_enter(state->net);
+    bool device = is_gpu_memory(to.peer->world, src);
+    net_lock(state->net);
     for (size_t i = 0; i < s->n && !status && !device; i++) {
-        status = put(state, to, from + i * s->local_step, s->element, true);
+        status = put_locked(state, to, from + i * s->local_step, s->element, true);
         to.offset += s->remote_step;
     }
-    net_flush(state->net, peer, false);
+    net_flush_requests(state->net, peer, false);
     if (!status)
         status = net_await_sources(state, peer);
     pthread_mutex_unlock(&state->net->lock);
     for (size_t i = 0; i < s->n && !status && device; i++) {
-        status = from_device(to, (char *)from + i * s->local_step, s->element, true, false);
+        status = transfer_from_gpu(to, (char *)from + i * s->local_step, s->element, true, false);
         to.offset += s->remote_step;
     }
     return status;
@@ -342,13 +350,13 @@ static weft_status net_iget(struct remote from, void *dst, const struct path_str
     struct net_peer *peer = &state->net->peers[from.peer->pe];
     char *to = dst;
     weft_status status = WEFT_OK;
-    bool one_by_one = from.segment == SEG_GPU || on_device(from.peer->world, dst);
+    bool one_by_one = from.segment == SEG_GPU || is_gpu_memory(from.peer->world, dst);
     for (size_t i = 0; i < s->n && !status && one_by_one; i++, from.offset += s->remote_step)
         status = net_get(from, to + i * s->local_step, s->element, false);
     if (one_by_one)
         return status;
-    net_enter(state->net);
-    status = net_failure(state->net, peer);
+    net_lock(state->net);
+    status = net_check_failure(state->net, peer);
     for (size_t i = 0; i < s->n && !status; i++, from.offset += s->remote_step)
         status = net_read(state, from, to + i * s->local_step, s->element);
     if (!status)
@@ -361,37 +369,37 @@ static weft_status net_iget(struct remote from, void *dst, const struct path_str
 
 static weft_status net_quiet(struct path_state *state)
 {
-    net_enter(state->net);
-    weft_status status = net_complete(state);
+    net_lock(state->net);
+    weft_status status = net_complete_context(state);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }
 
 static weft_status net_fence(struct path_state *state)
 {
-    net_enter(state->net);
-    weft_status status = net_order(state);
+    net_lock(state->net);
+    weft_status status = net_order_context(state);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }
 
-/* A PE that waits lets out what each context holds back; one of them looks for all. */
+/* Sends the open messages of the context. Of all contexts, one polls. */
 static bool net_progress(struct path_state *state)
 {
     struct path_common *net = state->net;
-    atomic_fetch_add_explicit(&net->polls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&net->caller_polls, 1, memory_order_relaxed);
     if (pthread_mutex_trylock(&net->lock))
         return false;
     for (int i = 0; i < state->touched_count; i++)
-        net_flush(net, &net->peers[state->touched[i]], false);
+        net_flush_requests(net, &net->peers[state->touched[i]], false);
     if (!net->poller)
         net->poller = state;
-    bool came = net->poller == state && net_poll(net);
+    bool progressed = net->poller == state && net_poll(net);
     pthread_mutex_unlock(&net->lock);
-    return came;
+    return progressed;
 }
 
-/* -------------------------------------------------------------------------- joining and leaving */
+/* ------------------------------------------------------------------------------- open and close */
 
 static const char *net_obstacle(const struct path_facts *facts)
 {
@@ -400,10 +408,10 @@ static const char *net_obstacle(const struct path_facts *facts)
 
 static weft_status net_look(const struct path_world *world, struct path_found *found)
 {
-    struct net_taken *taken;
-    weft_status status = net_find(world, &taken, found->lacks, found->has);
-    found->keeps = taken;
-    found->drop = net_drop_taken;
+    struct net_selection *selection;
+    weft_status status = net_find_nics(world, &selection, found->lacks, found->has);
+    found->keeps = selection;
+    found->drop = net_free_selection;
     return status;
 }
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of path net: one endpoint of libfabric per PE, over which every operation goes in one
- * of two ways.
+/* Internal header of path net. Each PE has one libfabric endpoint per NIC ("rail"). An operation
+ * uses one of three methods:
  *
  * Requests: small puts, atomics, signals and single values are records in messages to the PE that
- * owns the memory (message.c), whose threads carry them out on its own memory (serve.c). So they
- * are atomic with the accesses of that PE and its node, whatever the provider's own atomics are,
- * and what a PE gives to one peer is carried out in the order in which it was given. Messages are
- * numbered; the owner tells up to which number it has carried them out. With several NICs they go
- * again over another when theirs fails (move.c).
- * Direct: larger puts and gets between host memories are remote writes and reads (direct.c).
- * Staged: larger ones from or to GPU memory go in pieces, in place where NICs were seen to reach
- * it, else through pinned host memory (stage.h).
+ * owns the memory (message.c). Threads of that PE execute them on its own memory (serve.c), so they
+ * are atomic with the accesses of that PE and its node, whatever atomics the provider has. A PE
+ * executes the requests of one peer in the order in which the peer sent them. Messages have
+ * sequence numbers; the owner acknowledges the last one that it has executed. If a NIC fails,
+ * unacknowledged messages are retransmitted over another one (move.c).
+ * Direct: larger puts and gets between host memories are RMA writes and reads (direct.c).
+ * Staged: larger puts and gets with GPU memory are cut into fragments. The NIC accesses GPU memory
+ * directly if a path test has shown that it can, else through pinned host memory (stage.h).
  *
- * One lock guards all of it, calls of libfabric included, so that providers need none of their own.
- * Whoever waits polls; a thread (progress.c) polls for those who compute. */
+ * One lock guards all state and all libfabric calls, so that providers need no locks of their own.
+ * A thread that waits polls the completion queues; a progress thread (progress.c) polls while the
+ * application computes. */
 #ifndef WEFT_PATH_NET_NET_H
 #define WEFT_PATH_NET_NET_H
 
@@ -29,29 +30,29 @@
 #include <pthread.h>
 
 enum {
-    NET_MESSAGE_BYTES = 8192,   /* of a message, its head included */
-    NET_WINDOW = 32,            /* messages to a peer that it has not told to be done */
-    NET_EARLY_MOST = 8192,      /* a message this far ahead of its turn is not kept */
-    NET_CHUNK_BYTES = 16 << 20, /* memory is registered in pieces of this size */
-    NET_SENTENCE_BYTES = 384,
-    NET_WHY_BYTES = 224,
+    NET_MESSAGE_BYTES = 8192,   /* bytes of a message, including its head */
+    NET_WINDOW = 32,            /* unacknowledged messages to a peer */
+    NET_EARLY_MOST = 8192,      /* a message this far ahead of the next in order is dropped */
+    NET_CHUNK_BYTES = 16 << 20, /* bytes of a segment that are registered at a time */
+    NET_SENTENCE_BYTES = 384,   /* bytes of an error text */
+    NET_REASON_BYTES = 224,     /* bytes of a text that says why a NIC does not reach GPU memory */
 };
 
-/* ------------------------------------------------------------------------------ at this end */
+/* ------------------------------------------------------------------------------ data structures */
 
-/* The two ends of a transfer as NICs know them. */
+/* Both sides of an RMA operation. */
 struct net_ends {
-    struct net_key keys[NET_RAILS]; /* by rail of the peer; base: of the first byte */
-    void *descriptors[NET_RAILS];   /* of the local side, by rail of this PE */
-    uint8_t reaches;                /* bit per rail of this PE with which it may be used */
+    struct net_key keys[NET_RAILS]; /* remote side, by rail of the peer; base: its first byte */
+    void *descriptors[NET_RAILS];   /* local side, by rail of this PE */
+    uint8_t rails;                  /* bit per rail of this PE that can be used */
 };
 
 struct path_common;
 struct net_peer;
 
-/* In front of whatever libfabric is given: it comes back with the completion. */
+/* First member of each object that is posted to libfabric: the completion returns its address. */
 struct net_post {
-    struct fi_context2 context; /* libfabric's own while the operation is under way */
+    struct fi_context2 context; /* belongs to libfabric while the operation is in flight */
     enum net_post_kind {
         NET_POST_SEND,
         NET_POST_RECEIVE,
@@ -59,165 +60,171 @@ struct net_post {
         NET_POST_STAGED,
         NET_POST_STRIPE
     } kind;
-    bool reads; /* it is one of rail->reads */
+    bool counted_read; /* The operation is counted in rail->reads_in_flight. */
     struct net_peer *peer;
 };
 
+/* A message is free when it is not in flight, not queued and not unacknowledged. */
 struct net_message {
     struct net_post post;
     struct net_message *next;
-    void *const *descriptors; /* of the registered buffer, by rail; NULL where that wants none */
-    uint64_t given;           /* begun, and complete when so many requests of `serve` are */
-    /* It is free when it is nothing of these. */
-    bool in_flight; /* libfabric has it, on `rail` */
-    bool queued;    /* in the list of those that are to be sent */
-    bool kept;      /* it may have to go again; in the list of its peer */
-    bool probe;
+    void *const *descriptors; /* local descriptors by rail; NULL: the provider needs none */
+    uint64_t serve_count;     /* The message is executed when `serve` has completed this many. */
+    bool in_flight;           /* libfabric has the message, on `rail`. */
+    bool queued;              /* The message is in net->blocked_sends. */
+    bool unacknowledged;      /* The message is in its peer's list for retransmission. */
+    bool is_probe;
     uint8_t rail;
-    uint64_t number; /* from 1 on, requests and answers apart; 0: a probe */
-    struct net_message *next_kept;
+    uint64_t sequence; /* from 1, counted apart for requests and answers; 0: a probe */
+    struct net_message *next_unacknowledged;
     _Alignas(8) unsigned char bytes[NET_MESSAGE_BYTES];
 };
 
-/* What one PE writes into its messages to another (words.c). */
-struct net_line {
-    uint64_t word;
-    uint64_t requests; /* number 0 of its requests, as it travels */
-    uint64_t answers;  /* number 0 of its answers, likewise */
+/* The secrets of messages from one PE to another (words.c). */
+struct net_session {
+    uint64_t auth_word;
+    uint64_t first_request; /* value on the wire of sequence number 0 of requests */
+    uint64_t first_answer;  /* value on the wire of sequence number 0 of answers */
 };
 
 struct net_peer {
     int pe;
-    struct net_line sends;        /* from this PE to the peer */
-    struct net_line takes;        /* from the peer to this PE */
-    fi_addr_t address[NET_RAILS]; /* by rail; FI_ADDR_NOTAVAIL: not reached over that one */
-    uint8_t there[NET_RAILS];     /* which of its own rails that is */
-    uint8_t closed;               /* bit per rail of its own: it has told that it is closed, */
-    uint8_t asked_closed;         /* has been asked to close it */
-    uint8_t wants_closed;         /* bit per rail of this PE: it has asked for that */
-    struct net_key *rail_keys[SEG_COUNT]; /* NET_RAILS for each chunk; stripe.c */
-    /* Where messages to it go (move.c). */
-    uint8_t via;              /* the rail */
-    struct net_message *kept; /* sent, and not known to have arrived */
-    uint64_t answers_sent, answers_came;
-    uint64_t stood_ns;                /* nothing has come over `via`, although something is due */
-    uint64_t probed_ns;               /* when it was last probed, counted so; */
-    bool probed;                      /* it has been */
-    uint8_t alive;                    /* bit per rail that something has come over meanwhile, */
-    uint64_t alive_ns;                /* for the first time then */
-    uint8_t refused;                  /* bit per rail over which a probe has failed */
-    char suspect[NET_SENTENCE_BYTES]; /* what has failed over `via`; "" = nothing has */
-    char cause[128];                  /* of that */
-    uint32_t awaiting, pieces,
-        directs;    /* answers, pieces of large transfers, other accesses under way */
-    uint64_t loose; /* a write that nobody sends again has left; message `loose`, when it is done,
-                       confirms it */
-    /* As the one who asks. */
-    struct net_message *open; /* being filled; goes when it is full, or when somebody wants it to */
-    uint64_t sent;            /* number of the last message with requests */
-    uint64_t done;            /* the owner has told that it is done with those up to here */
-    uint64_t asked;           /* the last one that was sent with NET_TELL */
-    bool quiet_follows; /* each message of requests without answers, lately: so they ask as well; */
-    bool guessed;       /* the last one has, and no quiet has come since */
-    uint64_t stalled;   /* in this retry (path_common.retries) the provider took nothing */
-    struct net_key *keys[SEG_COUNT]; /* by chunk; NULL: none of that segment is known */
-    struct net_stage *stage;         /* stage.c; NULL: nothing has been staged yet */
-    struct net_extents *gpu_places;  /* hmem.c: of its GPU memory */
-    enum { NET_UNTRIED, NET_TRUSTED, NET_REFUSED } gpu_trust;
-    uint8_t gpu_rails;           /* bit per rail of this PE over which it was proven */
-    bool gpu_dmabuf;             /* it is registered so */
-    bool gpu_flush;              /* what is written there is to be flushed */
-    bool gpu_written;            /* it has been, and no message has gone since */
-    char gpu_why[NET_WHY_BYTES]; /* it is refused */
-    /* As the owner. */
-    uint64_t begun;   /* messages begun, in order, */
-    uint64_t handled; /* and complete */
-    unsigned char *room;
-    size_t room_bytes;
-    struct net_slab *room_slab;
-    bool tell;                   /* the peer waits to be told of `handled` */
-    bool answering;              /* in the engine's list of peers to be answered */
-    struct net_message *answers; /* being filled */
-    struct net_message *early;   /* requests that came before their turn, */
-    struct net_message *early_answers;
-    struct net_peer *next_answering;
-    weft_status failed; /* nothing more goes to it */
-    bool accounted;     /* the launcher has had time to tell why */
+    struct net_session outgoing;  /* messages from this PE to the peer */
+    struct net_session incoming;  /* messages from the peer to this PE */
+    fi_addr_t address[NET_RAILS]; /* by rail; FI_ADDR_NOTAVAIL: the rail does not reach it */
+    uint8_t peer_rail[NET_RAILS]; /* the peer's rail that each rail of this PE reaches */
+    uint8_t closed_rails;         /* bit per rail of the peer that the peer has closed */
+    uint8_t close_requested;      /* bit per rail of the peer that it was asked to close */
+    uint8_t close_demanded;       /* bit per rail of this PE that the peer wants closed */
+    struct net_key *rail_keys[SEG_COUNT]; /* NET_RAILS keys for each chunk (stripe_memory.c) */
+
+    /* Messages to the peer and the state of their rail (move.c). */
+    uint8_t current_rail;               /* index of the rail that carries messages to the peer */
+    struct net_message *unacknowledged; /* list of messages to retransmit if the rail fails */
+    uint64_t answers_sent, answers_received; /* sequence number of the last one */
+    uint64_t silent_ns;    /* time without a message over current_rail while one is due */
+    uint64_t probed_ns;    /* silent_ns at the last probe */
+    bool probed;           /* The last probes were posted on every rail. */
+    uint8_t live_rails;    /* bit per rail that has received something during silent_ns */
+    uint64_t live_ns;      /* silent_ns when the first bit of live_rails was set */
+    uint8_t failed_probes; /* bit per rail on which a probe has failed */
+    char suspected_failure[NET_SENTENCE_BYTES];   /* error text of current_rail; "" if none */
+    char suspected_cause[128];                    /* cause within suspected_failure */
+    uint32_t pending_answers, fragments, directs; /* requests with an answer, fragments on rails and
+                                                     direct operations that are in flight */
+    uint64_t unconfirmed_write; /* sequence number of the message whose completion confirms the last
+                                   RMA write that cannot be retransmitted */
+
+    /* Requests of this PE to the peer. */
+    struct net_message *open_message; /* message that is being filled; NULL if none */
+    uint64_t last_sent;               /* sequence number of the last message of requests */
+    uint64_t acknowledged;            /* sequence number up to which the peer has executed them */
+    uint64_t ack_requested;           /* last sequence number sent with NET_ACK_REQUEST */
+    bool quiet_follows;     /* A quiet has followed each of the last messages without answers. */
+    bool guessed_quiet;     /* The last message requested an acknowledgement for such a quiet. */
+    uint64_t blocked_retry; /* value of net->retries when the provider last returned FI_EAGAIN */
+    struct net_key *keys[SEG_COUNT]; /* by chunk; NULL: no key of that segment is known */
+    struct net_stage *stage;         /* staging state (stage.c); NULL before the first use */
+    struct net_extents *gpu_regions; /* the peer's GPU memory that is registered (hmem.c) */
+    enum {
+        NET_GPU_UNTESTED,
+        NET_GPU_DIRECT,
+        NET_GPU_STAGED
+    } gpu_access;                      /* result of the path test */
+    uint8_t gpu_rails;                 /* bit per rail of this PE that passed the path test */
+    bool gpu_dmabuf;                   /* The peer registered its GPU memory by dma-buf. */
+    bool gpu_needs_flush;              /* The peer must flush NIC writes to its GPU memory. */
+    bool gpu_written;                  /* Such writes have been posted since the last message. */
+    char gpu_reason[NET_REASON_BYTES]; /* why the NIC does not reach the peer's GPU memory */
+
+    /* Requests of the peer to this PE. */
+    uint64_t begun;                /* sequence number of the last message begun, in order */
+    uint64_t handled;              /* sequence number of the last message executed */
+    unsigned char *staging_buffer; /* this PE's staging buffer for the peer */
+    size_t staging_bytes;
+    struct net_slab *staging_slab;
+    bool answer_queued;                 /* The peer is in net->to_answer. */
+    struct net_message *open_answers;   /* message of answers that is being filled */
+    struct net_message *early_requests; /* requests ahead of the next in order */
+    struct net_message *early_answers;  /* answers ahead of the next in order */
+    struct net_peer *next_to_answer;
+    weft_status failed;    /* WEFT_OK, or why this PE sends nothing more to the peer */
+    bool launcher_queried; /* The launcher has had time to report why the peer failed. */
     char sentence[NET_SENTENCE_BYTES];
 };
 
-/* What a context has given to one peer. */
+/* Operations of one context at one peer. */
 struct net_channel {
-    uint64_t last;          /* number of the last message that has something of it */
-    uint64_t fence;         /* direct operations wait until this one is done */
-    uint32_t writes, reads; /* direct operations under way, and staged gets */
-    uint32_t stripes;       /* those of the writes that are on rails: no message follows them */
-    uint32_t filling;       /* pieces of staged puts whose source is in use */
-    uint32_t staging;       /* those of which the owner has not been sent word */
-    bool fence_writes;      /* whatever comes next waits until no write is under way, */
-    bool fence_staging;     /* until word of all pieces has been sent */
-    bool unconfirmed;       /* writes have left whose arrival nobody has told */
-    bool settle;            /* the message that confirms them must not go before they are there */
-    bool touched;           /* used since the last quiet: in the context's list */
+    uint64_t last_message;   /* sequence number of the last message with a request of the context */
+    uint64_t fence_message;  /* RMA writes wait until the peer has acknowledged this message. */
+    uint32_t writes, reads;  /* RMA writes; RMA reads and staged gets that are in flight */
+    uint32_t striped_writes; /* the `writes` on any rail, which no message follows in order */
+    uint32_t sources_in_use; /* fragments of staged puts whose source is still read */
+    uint32_t unnotified;     /* fragments of staged puts that the peer was not notified of */
+    bool fence_writes;       /* The next operation waits until `writes` is 0. */
+    bool fence_unnotified;   /* The next operation waits until `unnotified` is 0. */
+    bool unconfirmed;        /* RMA writes whose arrival no message has confirmed */
+    bool confirm_after_writes; /* The message that confirms them waits until `writes` is 0. */
+    bool touched;              /* The channel is in the context's list for the next quiet. */
 };
 
 struct path_state {
     struct path_common *net;
     struct net_channel *channels; /* [npes] */
-    int *touched;                 /* [npes] PEs whose channel is */
+    int *touched;                 /* [npes] PEs whose channel is `touched` */
     int touched_count;
-    uint32_t under_way; /* what points here: direct operations, pieces, answers that are awaited */
-    bool closed;        /* freed when nothing points here any more */
-    weft_status failed; /* of an operation that nobody waited for */
+    uint32_t in_flight; /* operations, fragments and answers that point to this context */
+    bool closed;        /* The context is freed when in_flight is 0. */
+    weft_status failed; /* failure of an operation that no caller waits for */
     char sentence[NET_SENTENCE_BYTES];
     struct path_state *next;
 };
 
-/* A direct operation. */
+/* An RMA operation over the first rail. */
 struct net_direct {
     struct net_post post;
     struct path_state *state;
     bool write;
-    struct net_bounce *bounce; /* registered copy of the local side; NULL: it is used in place */
-    void *to;                  /* where a get's bounce is copied to */
+    struct net_bounce *bounce; /* bounce buffer; NULL: the NIC uses the local side in place */
+    void *destination;         /* where a get copies the bounce buffer to */
     size_t bytes;
     struct net_direct *next;
 };
 
-/* An answer that is awaited; `token` of its request is its number and how often that was used. */
-struct net_awaited {
+/* An answer that a request waits for. The request's token is the index in net->pending_answers, and
+ * the generation of that entry. */
+struct net_pending_answer {
     struct path_state *state;
     struct net_peer *peer;
-    void *to;
-    size_t bytes, came;
-    uint32_t uses;
-    bool taken, done;
-    bool forgotten; /* nobody waits: freed when the answer is complete */
+    void *destination;
+    size_t bytes, received_bytes;
+    uint32_t generation;
+    bool in_use, complete;
+    bool detached; /* No caller waits; the entry is freed when the answer is complete. */
     weft_status status;
 };
 
 struct net_traits {
-    bool confirmed; /* a write's completion means that it has arrived (FI_DELIVERY_COMPLETE); else
-                     * messages do not overtake writes, so that an answer to one confirms it */
+    bool delivery_complete; /* The provider confirms the arrival of a write (FI_DELIVERY_COMPLETE).
+                             * If false, messages do not overtake writes, and an answer to a later
+                             * message confirms them. */
     bool virtual_addresses; /* FI_MR_VIRT_ADDR */
     bool registers_local;   /* FI_MR_LOCAL */
     bool binds_memory;      /* FI_MR_ENDPOINT */
-    bool has_descriptor;    /* the completion queue has a file descriptor that can be polled */
-    bool cpu_moves;         /* remote accesses are carried out by a CPU of the owner */
-    bool dies_of_reads;     /* its endpoint cannot be closed while one is under way */
-    bool tells_source;      /* FI_SOURCE: the completion of a message has its sender's address */
-    bool knows_sources;     /* a sender whose address no PE has told is none of the job */
-    size_t most;            /* bytes of a direct operation */
+    bool cpu_executes_rma;  /* A CPU of the target PE executes RMA operations. */
+    bool crashes_on_reads;  /* Closing the endpoint with reads in flight crashes the process. */
+    bool reports_source;    /* FI_SOURCE: a completion carries the sender's address. */
+    bool rejects_unknown;   /* An address outside the address vector is no PE of the job. */
+    size_t max_bytes;       /* bytes of an RMA operation at most */
 };
 
-struct net_piece;
+struct net_fragment;
 struct net_pin;
-struct net_pieces {
-    struct net_piece *first, *last;
+struct net_fragment_list {
+    struct net_fragment *first, *last;
 };
 
-/* One NIC that this PE uses. The first, rails[0], is the one that messages go over until it
- * fails. */
+/* One NIC that this PE uses. rails[0] carries messages until it fails. */
 struct net_rail {
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -225,32 +232,34 @@ struct net_rail {
     struct fid_av *av;
     struct fid_cq *cq;
     struct fid_ep *endpoint;
-    int descriptor; /* of the completion queue, -1 = none */
+    int wait_descriptor; /* file descriptor of the completion queue; -1 if it has none */
     struct net_traits traits;
-    uint64_t network; /* a number for its network; 0 = not told */
-    uint32_t mbps;    /* 0 = not told */
-    bool hmem;        /* opened with FI_HMEM */
-    /* Of large transfers (stripe.c). */
+    uint64_t network; /* hash of the network's name; 0 if unknown */
+    uint32_t mbps;    /* Mbit/s; 0 if unknown */
+    bool hmem;        /* The domain was opened with FI_HMEM. */
+
+    /* Large transfers (stripe.c). */
     struct net_rail_memory *memory;
-    struct net_pieces pieces; /* under way */
-    size_t under_way;         /* their bytes */
-    int to_confirm;           /* pieces whose confirmation could not be posted yet */
-    size_t moved;             /* bytes since busy_since */
-    bool connected;           /* something has come through */
-    uint64_t busy_since;
-    double rate;                    /* bytes a nanosecond, as measured; 0 = not yet */
-    double bytes_lately, ns_lately; /* of which it is made, */
-    uint64_t rated_ns;              /* when */
-    bool refused;                   /* it took nothing when it was last tried */
-    uint64_t stood_ns;              /* nothing has moved */
-    bool asked, answered;           /* whether the peer is there; it is */
-    bool told;                      /* of its failure */
-    bool carried;                   /* messages, until it failed */
-    int sending;                    /* messages under way */
-    int reads;                      /* remote reads under way; */
-    uint64_t unread_ns;             /* it has failed, and for so long none has come */
-    bool kept;                      /* its objects stay until the process ends */
-    char cause[128]; /* why it is given up; "" = it is not. Then `endpoint` is or will be NULL */
+    struct net_fragment_list fragments; /* in flight */
+    size_t in_flight_bytes;             /* bytes of `fragments` */
+    int unconfirmed;                    /* fragments whose confirming read is yet to be posted */
+    size_t moved_bytes;                 /* bytes since busy_since_ns */
+    bool connected;                     /* A fragment has completed on the rail. */
+    uint64_t busy_since_ns;
+    double bytes_per_ns;        /* measured rate; 0 before the first measurement */
+    double rate_bytes, rate_ns; /* bytes and time that bytes_per_ns is computed from */
+    uint64_t measured_ns;       /* time of the last measurement */
+    bool would_block;           /* The last post returned FI_EAGAIN. */
+    uint64_t stalled_ns;        /* time without a completion while fragments wait */
+    bool liveness_requested;    /* A peer was asked whether it is live. */
+    bool liveness_confirmed;    /* That peer has answered. */
+    bool failure_reported;      /* The user was warned that the rail failed. */
+    bool carried_messages;      /* The rail carried messages until it failed. */
+    int sends_in_flight;
+    int reads_in_flight;
+    uint64_t read_wait_ns; /* time since the failure without a completed read */
+    bool left_open;        /* The objects stay open until the process ends. */
+    char cause[128]; /* why the rail is given up, "" if it is not; `endpoint` is or becomes NULL */
 };
 
 struct path_common {
@@ -259,149 +268,153 @@ struct path_common {
     char provider[64]; /* the same on every rail */
     struct net_rail rails[NET_RAILS];
     int rail_count;
-    bool home_carries;   /* large transfers go over rails[0] too */
-    size_t stripe_bytes; /* transfers from this size on go over rails */
+    bool first_rail_carries; /* Large transfers use rails[0] too. */
+    size_t stripe_bytes;     /* Transfers of this size or more are striped over the rails. */
 
-    pthread_mutex_t lock;   /* guards all below, and every call of libfabric */
+    pthread_mutex_t lock;   /* guards all below, and every libfabric call */
     struct net_peer *peers; /* [npes] */
     struct net_message *free_messages;
-    struct net_message *waiting, **waiting_end; /* refused by the provider for now (FI_EAGAIN) */
-    uint64_t retries;
-    struct net_peer *answering;
-    bool leaving;                         /* no more answers are given */
-    struct net_message *late, **late_end; /* begun and not complete, in order */
-    struct net_stage *stages;             /* that have something under way */
-    size_t lot_bytes;                     /* of a room's part, one piece each, */
-    uint32_t lots;                        /* of which it has so many */
-    bool restless;                        /* some piece goes on without anything coming */
-    struct net_pieces pieces;             /* of large transfers, waiting for a rail */
-    struct net_pin *pins;                 /* local memory that is registered for some of them */
-    int stripes;                          /* all pieces */
-    uint64_t looked_ns;                   /* when rails were last looked at, */
-    uint64_t peers_looked_ns;             /* and peers */
+    struct net_message *blocked_sends, **blocked_sends_end; /* The provider returned FI_EAGAIN. */
+    uint64_t retries;                                 /* number of passes over blocked_sends */
+    struct net_peer *to_answer;                       /* list of peers to send answers to */
+    bool answers_stopped;                             /* This PE sends no more answers. */
+    struct net_message *incomplete, **incomplete_end; /* begun and not complete, in order */
+    struct net_stage *active_stages;                  /* peers with staged fragments */
+    size_t slot_bytes;   /* bytes of a staging slot, which holds one fragment */
+    uint32_t slot_count; /* slots of a staging buffer */
+    bool needs_polling;  /* A staged fragment advances without a completion. */
+    struct net_fragment_list queued_fragments; /* fragments that wait for a rail */
+    struct net_pin *pins;      /* local memory that is registered for a transfer in flight */
+    int fragment_count;        /* fragments queued and in flight on all rails */
+    uint64_t rails_checked_ns; /* time of the last check of the rails */
+    uint64_t peers_checked_ns; /* time of the last check of the peers */
     struct net_direct *free_directs;
     struct net_bounce *free_bounces;
-    struct net_awaited *awaited; /* array, grows */
-    uint32_t awaited_count, awaited_next;
-    struct net_slab *slabs; /* what messages and bounce buffers are made of */
+    struct net_pending_answer *pending_answers; /* array of pending_count entries, which grows */
+    uint32_t pending_count, pending_next;
+    struct net_slab *slabs; /* memory of messages, bounce buffers and staging slots */
     struct net_memory *memory;
-    struct net_extents *own_gpu;   /* hmem.c: GPU memory that the NIC reaches */
-    char gpu_lacks[NET_WHY_BYTES]; /* why it reaches none; "" = it may */
-    bool gpu_asked;
-    int gpu_writes; /* enum gpu_nic_writes */
-    bool proving;
-    char proof_failed[NET_WHY_BYTES];
-    uint64_t strangers;        /* messages dropped because no PE of the job has sent them */
-    uint64_t warned_ns;        /* when that was last reported */
-    struct path_state *closed; /* contexts that something still points to */
-    struct path_state *poller; /* whose progress looks for completions; NULL: the next */
-    struct serve *serve;       /* carries out what peers ask for */
-    char *fetched;             /* GPU memory here on its way into messages */
-    uint64_t events;    /* completions so far, but for messages that left: what a wait looks at */
-    weft_status failed; /* of the endpoint, not of one peer */
+    struct net_extents *own_gpu_regions; /* own GPU memory that is registered (hmem.c) */
+    char gpu_lacks[NET_REASON_BYTES];    /* why no NIC reaches own GPU memory; "" if one may */
+    bool gpu_queried;                    /* gpu_write_order is valid. */
+    int gpu_write_order;                 /* enum gpu_nic_writes */
+    bool proving;                        /* A path test is running. */
+    char proof_failed[NET_REASON_BYTES]; /* error text of the path test; "" if none */
+    uint64_t unauthenticated;            /* dropped messages of senders outside the job */
+    uint64_t warned_ns;                  /* time of the last warning about them */
+    struct path_state *closed_states;    /* closed contexts with operations in flight */
+    struct path_state *poller; /* context whose progress polls; NULL: the next one that calls */
+    struct serve *serve;       /* executes the peers' requests */
+    char *gpu_answer_buffer;   /* pinned memory for answers with GPU memory */
+    uint64_t events;           /* completions other than sends; a wait watches the number */
+    weft_status failed;        /* failure of the endpoint, not of one peer */
     char sentence[NET_SENTENCE_BYTES];
 
-    pthread_t thread;
-    bool threaded;
-    pid_t process;
+    pthread_t thread; /* progress thread */
+    bool thread_started;
+    pid_t process; /* process that started it */
     struct path_common *next_running;
     _Atomic bool stop;
-    _Atomic uint32_t polls; /* by callers: while they poll, the thread need not */
-    int wake;               /* eventfd that ends the thread's sleep */
+    _Atomic uint32_t caller_polls; /* polls by callers, which make the thread back off */
+    int wake_descriptor;           /* eventfd that ends the thread's sleep */
 };
 
-/* ------------------------------------------------------------- offers.c: what libfabric has */
+/* -------------------------------------------------------- offers.c: choice of provider and NICs */
 
-/* What this PE is going to open. */
-struct net_taken {
-    struct fi_info *info[NET_RAILS]; /* the first: what messages go over */
-    uint64_t network[NET_RAILS];     /* numbers for their networks; 0 = not told */
+/* The NICs that this PE opens, the one for messages first. */
+struct net_selection {
+    struct fi_info *info[NET_RAILS]; /* info[0] is the NIC that carries messages. */
+    uint64_t network[NET_RAILS];     /* Hash of the network's name by NIC; 0 if unknown. */
     uint32_t mbps[NET_RAILS];
     int count;
-    bool home_carries; /* large transfers go over the first too */
+    bool first_rail_carries; /* Large transfers use info[0] too. */
 };
 
-/* Chooses together with all PEs: what to open, or NULL, and in `lacks` why nothing. `has`: that in
- * words. Both are those of struct path_found. */
-weft_status net_find(const struct path_world *world, struct net_taken **taken, char *lacks,
-                     char *has);
-void net_drop_taken(void *taken);
+/* Selects the NICs that this PE opens. Collective over all PEs of the job. *selection is NULL if
+ * none can be used; `lacks` then says why. `has` describes the selection. Both texts are those of
+ * struct path_found. */
+weft_status net_find_nics(const struct path_world *world, struct net_selection **selection,
+                          char *lacks, char *has);
+void net_free_selection(void *selection);
 
 /* ------------------------------------------------------------------------- leftovers.c */
 
-/* Before an endpoint of provider shm is opened. */
+/* Removes files that killed processes left in /dev/shm. The caller runs it before it opens an
+ * endpoint of provider shm. */
 void net_remove_leftovers(const struct path_world *world);
 
 /* -------------------------------------------------------------- open.c: endpoint, addresses */
 
-/* Collective. Takes what `taken` holds. */
-weft_status net_open(const struct path_world *world, struct net_taken *taken,
+/* Opens the endpoints and exchanges their addresses. Collective over all PEs of the job. It takes
+ * ownership of the fi_info objects in `selection`. */
+weft_status net_open(const struct path_world *world, struct net_selection *selection,
                      struct path_common **net);
 void net_close(struct path_common *net);
 
-/* take.c: the CPUs next to the NIC that messages go over. */
+/* take.c: the CPUs on the NUMA node of the NIC that carries messages. */
 bool net_cpus(const struct path_common *net, cpu_set_t *cpus);
 
-/* --------------------------------------------------- words.c: what strangers cannot guess */
+/* ------------------------------------------------------------- words.c: secrets of the messages */
 
-/* Random bytes; false: the system gives none (errno). */
-bool net_draw(void *bytes, size_t count);
+/* Fills `bytes` with random bytes of the kernel. False if the kernel gives none; errno says why. */
+bool net_random_bytes(void *bytes, size_t count);
 
-/* A random key for a registration, of as many bytes as the provider has for one. An error of
- * libfabric. */
-int net_draw_key(const struct net_rail *rail, uint64_t *key);
+/* Draws a random key for a memory registration, no longer than the provider's mr_key_size. Returns
+ * 0 or a negative errno. */
+int net_random_key(const struct net_rail *rail, uint64_t *key);
 
-/* Words and first numbers of all pairs with this PE, from the key of the job. */
-void net_derive_lines(struct path_common *net, const uint8_t key[SIPHASH_KEY_BYTES]);
+/* Derives the authentication words and the initial sequence numbers for all pairs with this PE from
+ * the job's key. */
+void net_derive_sessions(struct path_common *net, const uint8_t key[SIPHASH_KEY_BYTES]);
 
 /* ------------------------------------------------------------------------ rails.c: the NICs */
 
-/* Opens endpoint and completion queue of a rail whose `info` is set. */
+/* Opens the domain, address vector, completion queue and endpoint of a rail whose `info` is set. */
 weft_status net_open_rail(struct path_common *net, struct net_rail *rail);
 
-/* Posts a remote access, with the context of `post`. */
-ssize_t net_access(struct net_rail *rail, struct net_post *post, struct fi_msg_rma *message,
-                   bool write);
+/* Posts an RMA write or read with the context of `post`. Returns 0 or a negative libfabric
+ * error. */
+ssize_t net_post_rma(struct net_rail *rail, struct net_post *post, struct fi_msg_rma *message,
+                     bool write);
 
-/* Registers memory under a random key, with the endpoint where the provider wants that. An error
- * of libfabric: *memory is NULL. */
-int net_register(struct net_rail *rail, const void *base, size_t bytes, uint64_t access,
-                 struct fid_mr **memory);
-int net_bind(struct net_rail *rail, struct fid_mr **memory);
+/* Registers memory under a random key, and binds it to the endpoint if the provider requires
+ * FI_MR_ENDPOINT. Returns 0 or a libfabric error; *memory is NULL on an error. */
+int net_register_memory(struct net_rail *rail, const void *base, size_t bytes, uint64_t access,
+                        struct fid_mr **memory);
+int net_bind_memory(struct net_rail *rail, struct fid_mr **memory);
 
-/* The endpoint goes first, so that nothing moves in memory that is freed after it; then the
- * rest. */
+/* Closes the endpoint first, so that the NIC no longer accesses memory that the caller frees next;
+ * net_close_objects() closes the rest. */
 void net_close_endpoint(struct net_rail *rail);
-void net_close_objects(struct net_rail *rail); /* all but `info` */
+void net_close_objects(struct net_rail *rail); /* everything but `info` */
 void net_close_rail(struct path_common *net, struct net_rail *rail);
 
-const char *net_interface(const struct net_rail *rail);
+const char *net_interface_name(const struct net_rail *rail);
 
-/* What may lie behind an error, "" = nothing is known: want of descriptors, which libfabric does
- * not always name, or of memory that may be locked, which providers of NICs do with what they
- * use. */
-void net_limit(const struct net_rail *rail, int error, char *text, size_t bytes);
+/* Names a resource limit that may explain an error: open files, which libfabric does not always
+ * report, or locked memory, which NIC providers need for their queues. "" if no limit explains
+ * it. */
+void net_limit_text(const struct net_rail *rail, int error, char *text, size_t bytes);
 
-/* Whether this process may open no more files: providers then take no connection, and say
- * nothing. */
-bool net_no_descriptor(void);
+/* Whether this process has reached its limit of open files. Providers then accept no connection and
+ * report no error. */
+bool net_out_of_descriptors(void);
 
-/* Whether a CPU of the owner carries out remote accesses. */
-bool net_cpu_moves(const struct fi_info *info);
+/* Whether a CPU of the target PE executes the provider's RMA operations. */
+bool net_cpu_executes_rma(const struct fi_info *info);
 
-/* " at 10.1.0.2:4711", where the peer is reached over the rail; "" where the provider does not
- * tell. */
-enum { NET_WHERE_BYTES = 96 };
-const char *net_where(const struct net_rail *rail, int number, const struct net_peer *peer,
-                      char text[NET_WHERE_BYTES]);
+/* " at 10.1.0.2:4711": the peer's address on the rail. "" if the provider cannot print it. */
+enum { NET_ADDRESS_TEXT_BYTES = 96 };
+const char *net_address_text(const struct net_rail *rail, int rail_index,
+                             const struct net_peer *peer, char text[NET_ADDRESS_TEXT_BYTES]);
 
-/* "fi_endpoint: Function not implemented (provider tcp;ofi_rxm on eth0)" */
-weft_status net_refused(const struct path_common *net, const struct net_rail *rail,
-                        const char *call, int error);
+/* Sets an error such as "fi_endpoint: Function not implemented (provider tcp;ofi_rxm on eth0)". */
+weft_status net_call_failed(const struct path_common *net, const struct net_rail *rail,
+                            const char *call, int error);
 
-/* Takes the lock. Whoever has it is done in a few microseconds, sooner than a sleeping thread
- * wakes. */
-static inline void net_enter(struct path_common *net)
+/* Takes the lock. It spins first: the holder releases the lock within a few microseconds, which is
+ * less than the wake-up of a sleeping thread takes. */
+static inline void net_lock(struct path_common *net)
 {
     enum { TRIES = 100 };
     for (int i = 0; i < TRIES; i++) {
@@ -414,19 +427,20 @@ static inline void net_enter(struct path_common *net)
 
 /* ------------------------------------------------------------------ progress.c (lock held) */
 
-/* Reads completions, and does what they ask for. Whether there were any. */
+/* Reads the completion queues of all rails, handles the completions and advances staged transfers.
+ * Returns whether anything happened. */
 bool net_poll(struct path_common *net);
 
-/* Those of one rail; how many. */
+/* Reads the completion queue of one rail. Returns the number of completions. */
 int net_read_rail(struct path_common *net, struct net_rail *rail);
 
-/* One turn of a wait for `peer`: polls, and when nothing comes, takes a step of the job's own wait,
- * without the lock. Fails when the peer or the endpoint has, or when that step does. */
+/* One iteration of a wait for `peer`: polls, and if nothing came, releases the lock and runs one
+ * step of the job's wait. Fails if the peer, the endpoint or that step has failed. */
 weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait);
 
-static inline struct path_wait net_waiting(const struct path_common *net,
-                                           const struct net_peer *peer,
-                                           enum box_operation operation, uint64_t expected)
+static inline struct path_wait net_make_wait(const struct path_common *net,
+                                             const struct net_peer *peer,
+                                             enum box_operation operation, uint64_t expected)
 {
     return (struct path_wait){
         .world = net->world, .operation = operation, .pe = peer->pe, .expected = expected};
@@ -435,184 +449,204 @@ static inline struct path_wait net_waiting(const struct path_common *net,
 weft_status net_start_thread(struct path_common *net);
 void net_stop_thread(struct path_common *net);
 
-/* Before endpoints are closed: takes what is still coming. Without the lock. */
+/* Receives what peers still send, before endpoints are closed. The caller does not hold the
+ * lock. */
 void net_drain(struct path_common *net);
 
-/* The peer's failure as a status of this thread; WEFT_OK: it has none. May wait, without the
- * lock. */
-weft_status net_failure(struct path_common *net, struct net_peer *peer);
+/* Returns the peer's or the endpoint's failure as this thread's error, or WEFT_OK. It may release
+ * the lock and wait for the launcher's report. */
+weft_status net_check_failure(struct path_common *net, struct net_peer *peer);
 
-/* Nothing more goes to the peer. */
+/* Marks the peer failed: this PE sends nothing more to it. */
 void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status status,
                    const char *sentence);
 
 /* ------------------------------------------------------------------- message.c (lock held) */
 
-/* Room for a record with `bytes` behind it, in the message to the peer that is being filled. May
- * wait for the window, without the lock meanwhile. */
-weft_status net_request(struct path_state *state, struct net_peer *peer, size_t bytes,
-                        struct net_record **record);
+/* Appends a record with `bytes` of payload to the open message for the peer. It may release the
+ * lock and wait until the message window opens. */
+weft_status net_add_request(struct path_state *state, struct net_peer *peer, size_t bytes,
+                            struct net_record **record);
 
-/* Sends what has been filled; `tell`: the owner shall tell when it is done. */
-void net_flush(struct path_common *net, struct net_peer *peer, bool tell);
+/* Sends the open message. `acknowledge`: the peer must report when it has executed the message. */
+void net_flush_requests(struct path_common *net, struct net_peer *peer, bool acknowledge);
 
-/* The same after requests that nobody answers: where a quiet has followed each such message lately,
- * this one asks as that quiet would. */
+/* Sends the open message after requests without an answer. It requests an acknowledgement if a
+ * quiet has followed each such message lately, which saves that quiet a message. */
 void net_flush_unanswered(struct path_common *net, struct net_peer *peer);
 
-/* Waits until the owner is done with message `number`, which need not have been sent. */
-weft_status net_await_done(struct path_common *net, struct net_peer *peer, uint64_t number);
+/* Waits until the peer has acknowledged the message with this sequence number. The message may
+ * still be open. */
+weft_status net_await_acknowledged(struct path_common *net, struct net_peer *peer,
+                                   uint64_t sequence);
 
-/* Room for a record of an answer. NULL: no memory, and the peer has been given up. */
-struct net_record *net_answer(struct path_common *net, struct net_peer *peer, size_t bytes);
+/* Appends a record to the open message of answers. NULL if no memory is left; the peer is then
+ * marked failed. */
+struct net_record *net_add_answer(struct path_common *net, struct net_peer *peer, size_t bytes);
 void net_send_answers(struct path_common *net);
 
-/* Queues it, or sends it at once. */
-void net_send(struct path_common *net, struct net_message *message);
+/* Sends the message, or queues it if the provider returns FI_EAGAIN. */
+void net_send_message(struct path_common *net, struct net_message *message);
 
 struct net_message *net_new_message(struct path_common *net, struct net_peer *peer);
 struct net_record *net_add_record(struct net_message *message, size_t bytes);
 
-/* Gives it back, unless something still needs it. */
-void net_let_go(struct path_common *net, struct net_message *message);
+/* Frees the message unless it is in flight, queued or unacknowledged. */
+void net_release_message(struct path_common *net, struct net_message *message);
 
-/* The numbers in its head, as they are when it goes. */
-void net_write_numbers(const struct net_peer *peer, struct net_message *message);
+/* Writes the sequence numbers into the head. It runs right before each send. */
+void net_write_sequences(const struct net_peer *peer, struct net_message *message);
 
 void net_message_sent(struct path_common *net, struct net_message *message);
 
-/* A message of `bytes` bytes has come into the buffer; source: its sender's address,
- * FI_ADDR_NOTAVAIL = unknown. */
-void net_message_came(struct path_common *net, struct net_message *message, size_t bytes,
-                      fi_addr_t source);
+/* Handles a received message of `bytes` bytes. source: the sender's address, or FI_ADDR_NOTAVAIL if
+ * the provider does not report it. */
+void net_message_received(struct path_common *net, struct net_message *message, size_t bytes,
+                          fi_addr_t source);
 
-/* What came into the buffer is no whole message: its sender has died, or sends what none of the
- * job would. */
+/* Handles a receive that ended with an error: the sender died within the message, or it is no PE of
+ * the job. The buffer is posted again. */
 void net_message_lost(struct path_common *net, struct net_message *message, int error);
-void net_retry(struct path_common *net);
-struct net_message *net_take_message(struct path_common *net);
-void net_give_message(struct path_common *net, struct net_message *message);
+void net_retry_sends(struct path_common *net);
+struct net_message *net_alloc_message(struct path_common *net);
+void net_free_message(struct path_common *net, struct net_message *message);
 weft_status net_post_receive(struct path_common *net, int rail, struct net_message *message);
 
-/* A record in the message that is being filled, where that needs no wait; else NULL. */
-struct net_record *net_try_request(struct path_state *state, struct net_peer *peer, size_t bytes);
+/* Appends a record to the open message if that needs no wait. NULL otherwise. */
+struct net_record *net_try_add_request(struct path_state *state, struct net_peer *peer,
+                                       size_t bytes);
 
-/* Looks which of the messages begun are complete, and tells. Whether there were any. */
-bool net_finish_late(struct path_common *net);
+/* Acknowledges the messages whose requests the GPU has completed. Returns whether there were
+ * any. */
+bool net_finish_incomplete(struct path_common *net);
 
-static inline void *net_behind(struct net_record *record)
+static inline struct net_head *net_message_head(struct net_message *message)
+{
+    return (struct net_head *)(void *)message->bytes;
+}
+
+static inline void *net_payload(struct net_record *record)
 {
     return record + 1;
 }
 
 /* ---------------------------------------------------------------------- move.c (lock held) */
 
-/* Whether the rail leads to the peer, and has not failed at either end. */
-bool net_goes_over(const struct path_common *net, const struct net_peer *peer, int rail);
+/* Whether the rail reaches the peer and neither end has closed it or given it up. */
+bool net_rail_usable(const struct path_common *net, const struct net_peer *peer, int rail);
 
-/* Another than `rail` that does, at both ends; -1 = none. */
-int net_other_rail(const struct path_common *net, const struct net_peer *peer, int rail);
+/* A usable rail that differs from `rail` at both ends; -1 if there is none. */
+int net_find_other_rail(const struct path_common *net, const struct net_peer *peer, int rail);
 
-/* A message that goes to the peer again when its rail fails, until it is known to have arrived. */
-void net_keep(struct net_peer *peer, struct net_message *message);
+/* Keeps the message for retransmission until the peer acknowledges it. */
+void net_retain_message(struct net_peer *peer, struct net_message *message);
 
-/* The peer has carried out requests up to `handled`, and has answers up to `answered`: lets go of
- * those. */
-void net_arrived(struct path_common *net, struct net_peer *peer, uint64_t handled,
-                 uint64_t answered);
+/* Frees the peer's messages that it has acknowledged: requests up to `handled`, answers up to
+ * `answered`. */
+void net_release_acknowledged(struct path_common *net, struct net_peer *peer, uint64_t handled,
+                              uint64_t answered);
 
-/* An operation over the peer's rail has failed. True: another leads there, which is tried. */
-bool net_suspect(struct path_common *net, struct net_peer *peer, const char *sentence,
-                 const char *cause);
+/* Marks the peer's current rail as suspected failed. True if another rail reaches the peer; the
+ * caller then goes on, and probes decide whether the rail or the peer has failed. */
+bool net_mark_suspected(struct path_common *net, struct net_peer *peer, const char *sentence,
+                        const char *cause);
 
-/* Gives the peer up for what has failed, and says so where no other rail is left that leads
- * there. */
-void net_give_up(struct path_common *net, struct net_peer *peer, const char *sentence);
+/* Marks the peer failed with this sentence, and says so if no other rail reaches it. */
+void net_give_up_peer(struct path_common *net, struct net_peer *peer, const char *sentence);
 
-/* Something of the peer has come over the rail. */
-void net_heard(struct net_peer *peer, int rail);
-void net_probe_came(struct path_common *net, struct net_peer *from, struct net_message *message);
-void net_probe_failed(struct net_peer *peer, int rail);
+/* Records that something of the peer has arrived over the rail. */
+void net_mark_live(struct net_peer *peer, int rail);
+void net_answer_probe(struct path_common *net, struct net_peer *from, struct net_message *message);
+void net_mark_probe_failed(struct net_peer *peer, int rail);
 
-/* Looks whether the rails that messages go over still move, and probes. */
-void net_look_at_peers(struct path_common *net);
+/* Checks whether each peer still sends what is due over its current rail, and probes those that do
+ * not. */
+void net_check_peers(struct path_common *net);
 
-/* The rail is closed: messages go over another one, and what had not arrived goes again. */
-void net_move_peers(struct path_common *net, struct net_rail *rail);
+/* Moves peers off a rail that is closed: their messages use another rail, and unacknowledged
+ * messages are retransmitted. */
+void net_reroute_peers(struct path_common *net, struct net_rail *rail);
 
-/* The peer has failed. */
-void net_forget_kept(struct path_common *net, struct net_peer *peer);
+/* Releases the unacknowledged messages of a failed peer. */
+void net_drop_unacknowledged(struct path_common *net, struct net_peer *peer);
 
 /* --------------------------------------------------------------------- serve.c (lock held) */
 
-/* Begins the records of a message, which is well formed as far as its head goes. */
-void net_serve(struct path_common *net, struct net_peer *from, struct net_message *message);
+/* Begins the requests of a message. The caller has checked the head. */
+void net_execute_records(struct path_common *net, struct net_peer *from,
+                         struct net_message *message);
 
-/* They are complete: answers what had to wait for that. */
-void net_served(struct path_common *net, struct net_peer *from, struct net_message *message);
+/* Sends the answers that had to wait until the message's requests were complete. */
+void net_report_completed(struct path_common *net, struct net_peer *from,
+                          struct net_message *message);
 
-/* Nobody waits for an answer, so the last error goes back: the peer gives this PE up. */
-void net_tell_failure(struct path_common *net, struct net_peer *to, weft_status status);
+/* Sends this thread's last error to the peer, for a request that has no answer. The peer then gives
+ * this PE up. */
+void net_report_failure(struct path_common *net, struct net_peer *to, weft_status status);
 
 /* -------------------------------------------------------------------------- ask.c (lock held) */
 
-/* A token for a request whose answer of `bytes` bytes goes to `to`. */
-weft_status net_await(struct path_state *state, struct net_peer *peer, void *to, size_t bytes,
-                      uint64_t *token);
+/* Allocates a token for a request whose answer of `bytes` bytes goes to `to`. */
+weft_status net_new_answer_token(struct path_state *state, struct net_peer *peer, void *to,
+                                 size_t bytes, uint64_t *token);
 
-/* Waits for the answer; the token is void afterwards, and nothing goes to `to` any more. */
+/* Waits for the answer and frees the token. Nothing is written to `to` afterwards. */
 weft_status net_await_answer(struct path_common *net, uint64_t token);
 
-/* The same without waiting: whether it has come, with *status, and the token is void. */
-bool net_answer_came(struct path_common *net, uint64_t token, weft_status *status);
+/* Returns whether the answer has arrived. If so, sets *status and frees the token. */
+bool net_poll_answer(struct path_common *net, uint64_t token, weft_status *status);
 
-/* Its request does not go, or nobody cares any more. */
+/* Frees the token of a request that is not sent or whose answer is no longer needed. */
 void net_cancel_answer(struct path_common *net, uint64_t token);
 
-/* Nobody waits: quiet does. */
-void net_forget_answer(struct path_common *net, uint64_t token);
+/* Leaves the answer to the context's quiet: nobody waits for the token itself. */
+void net_detach_answer(struct path_common *net, uint64_t token);
 
-/* Sends a request that has a struct net_wanted behind it, and waits for its answer, `bytes` bytes
- * for `to`, unless nbi. wanted: the number of bytes that stands in the request. */
-weft_status net_ask(struct path_state *state, struct net_peer *peer,
-                    const struct net_record *question, uint32_t wanted, void *to, size_t bytes,
-                    bool nbi);
+/* Sends a request with a struct net_query and waits for its answer of `bytes` bytes in `to`, unless
+ * nbi. bytes_wanted: the value of net_query.bytes. */
+weft_status net_send_query(struct path_state *state, struct net_peer *peer,
+                           const struct net_record *query, uint32_t bytes_wanted, void *to,
+                           size_t bytes, bool nbi);
 
-/* The peer has failed: its answers that nobody waits for will not come. */
-void net_fail_answers(struct path_common *net, const struct net_peer *peer);
+/* Frees the detached answers of a failed peer: they will not arrive. */
+void net_drop_answers(struct path_common *net, const struct net_peer *peer);
 
-/* A record of kind NET_DATA. */
-void net_data_came(struct path_common *net, struct net_peer *from, const struct net_record *record);
+/* Handles a record of kind NET_DATA. */
+void net_data_received(struct path_common *net, struct net_peer *from,
+                       const struct net_record *record);
 
 /* -------------------------------------------------------------------- memory.c (lock held) */
 
-/* The registration of the chunk of an own segment; NULL: it could not be registered. */
-struct fid_mr *net_own_chunk(struct path_common *net, enum segment_id segment, size_t chunk,
-                             struct net_key *key);
+/* Registers a chunk of an own segment with the first rail at its first use. NULL if the provider
+ * refuses. */
+struct fid_mr *net_get_own_chunk(struct path_common *net, enum segment_id segment, size_t chunk,
+                                 struct net_key *key);
 
-/* Where a chunk of a peer is; asks the peer at first, and waits. */
-weft_status net_peer_chunk(struct path_state *state, struct net_peer *peer, enum segment_id segment,
-                           size_t chunk, struct net_key *key);
+/* The key of a chunk in a peer's segment on its first rail. The first call asks the peer and
+ * waits. */
+weft_status net_get_peer_key(struct path_state *state, struct net_peer *peer,
+                             enum segment_id segment, size_t chunk, struct net_key *key);
 
-/* Memory of the library's own, registered where the provider wants that; net_message_slab(): with
- * every rail. */
-void *net_slab(struct path_common *net, size_t bytes, void **descriptor);
-void *net_message_slab(struct path_common *net, size_t bytes, void *const **descriptors);
+/* Memory for the library's own use, registered with the first rail if the provider requires
+ * FI_MR_LOCAL. net_alloc_message_slab() registers it with every rail. */
+void *net_alloc_slab(struct path_common *net, size_t bytes, void **descriptor);
+void *net_alloc_message_slab(struct path_common *net, size_t bytes, void *const **descriptors);
 
-/* The same for remote accesses, with every rail, pinned for this PE's GPU too, where it has one. */
-void *net_pinned_slab(struct path_common *net, size_t bytes, void *const **descriptors);
+/* The same, registered with every rail as local side of RMA operations and pinned for this PE's GPU
+ * if it has one. */
+void *net_alloc_pinned_slab(struct path_common *net, size_t bytes, void *const **descriptors);
 
-/* Memory that is pinned for this PE's GPU alone, where it can be. */
-void *net_gpu_slab(struct path_common *net, size_t bytes);
+/* Memory that is pinned for this PE's GPU and not registered with a NIC. */
+void *net_alloc_gpu_slab(struct path_common *net, size_t bytes);
 
-/* This PE's room for a peer, made at the first call, as each of its rails knows it; known 0: not
- * there. */
-void net_room(struct path_common *net, struct net_peer *peer, size_t bytes,
-              struct net_key keys[NET_RAILS]);
+/* Allocates this PE's staging buffer for the peer at the first call, and returns its keys by rail.
+ * known 0: the NIC does not reach it. */
+void net_get_staging_buffer(struct path_common *net, struct net_peer *peer, size_t bytes,
+                            struct net_key keys[NET_RAILS]);
 
-/* The descriptor of local memory that lies in a chunk of an own segment, which may be registered
- * here first; *bytes is cut at the end of the chunk. NULL: it lies in none. */
-void *net_own_descriptor(struct path_common *net, const void *local, size_t *bytes);
+/* The descriptor of local memory in an own segment, on the first rail; it registers the chunk if
+ * needed. *bytes is cut at the end of the chunk. NULL if the memory is in no segment. */
+void *net_get_own_descriptor(struct path_common *net, const void *local, size_t *bytes);
 void net_free_memory(struct path_common *net);
 
 /* -------------------------------------------------------------------- direct.c (lock held) */
@@ -623,62 +657,66 @@ void net_direct_done(struct path_common *net, struct net_direct *direct, bool we
 
 /* --------------------------------------------------------------------- stage.c (lock held) */
 
-/* Moves data of which one side at least is GPU memory: `device` says so of the local side. A put's
- * source is in use while the channel is `filling`; a get's data are there when it has no
- * `reads`. */
-weft_status net_stage_move(struct path_state *state, struct remote at, void *local, size_t bytes,
-                           bool device, bool write);
+/* Starts a transfer with GPU memory on at least one side; `device`: the local side is GPU memory.
+ * The source of a put is in use while the channel's sources_in_use is not 0; the data of a get are
+ * there when `reads` is 0. */
+weft_status net_stage_transfer(struct path_state *state, struct remote at, void *local,
+                               size_t bytes, bool device, bool write);
 
-/* Takes every piece as far as it goes without waiting. Whether any moved. */
+/* Advances every staged fragment as far as it goes without waiting. Returns whether any
+ * advanced. */
 bool net_stage_advance(struct path_common *net);
 
-/* Whether something of the peer is under way that nobody sends again. */
-bool net_stage_loses(struct path_common *net, const struct net_peer *peer);
+/* Whether a staged RMA operation that cannot be retransmitted is in flight to the peer. */
+bool net_stage_has_unrecoverable(struct path_common *net, const struct net_peer *peer);
 
-/* The rail is closed: nothing comes of what was under way on it. */
+/* The rail is closed: the NIC completes nothing more on it. */
 void net_stage_rail_closed(struct path_common *net, int rail);
 
-/* Its failure is one of a proof, not of the peer. */
-bool net_stage_proves(const struct net_post *post);
-void net_stage_done(struct path_common *net, struct net_post *post, bool well);
-void net_stage_lifted(struct path_common *net, struct net_peer *peer,
-                      const struct net_result *result);
+/* Whether the operation belongs to a path test, whose failure does not fail the peer. */
+bool net_stage_is_proof(const struct net_post *post);
+void net_stage_completed(struct path_common *net, struct net_post *post, bool well);
+void net_stage_slot_ready(struct path_common *net, struct net_peer *peer,
+                          const struct net_result *result);
 
-/* What the GPU still copies has ended afterwards. */
+/* Frees the staging state after the GPU's copies have ended. */
 void net_stage_free(struct path_common *net);
 
 /* ------------------------------------------------------------------------ order.c (lock held) */
 
-struct net_channel *net_touch(struct path_state *state, int pe);
+struct net_channel *net_touch_channel(struct path_state *state, int pe);
 void net_drop_state(struct path_state *state);
 void net_free_state(struct path_state *state);
 weft_status net_open_state(const struct path_world *world,
-                           struct path_state **state); /* not held */
-void net_close_state(struct path_state *state);        /* not held */
+                           struct path_state **state); /* lock not held */
+void net_close_state(struct path_state *state);        /* lock not held */
 
-/* Direct operations of the context at the peer, and staged ones to their final place, have
- * arrived. */
+/* Waits until the context's RMA writes at the peer, staged ones included, have arrived.
+ * net_await_reads() waits for its gets. */
 weft_status net_await_writes(struct path_state *state, struct net_peer *peer);
 weft_status net_await_reads(struct path_state *state, struct net_peer *peer);
 
-/* The source of staged puts may be used again; of all puts. */
-weft_status net_await_filling(struct path_state *state, struct net_peer *peer);
+/* Waits until the sources of staged puts may be reused. net_await_sources() waits for those of all
+ * puts. */
+weft_status net_await_staged_sources(struct path_state *state, struct net_peer *peer);
 weft_status net_await_sources(struct path_state *state, struct net_peer *peer);
 
-/* What is given next must not come before what was given so far. Costs nothing until then. */
+/* Orders what follows behind what the context has given to the peer so far. It only sets flags; the
+ * next operation waits. */
 void net_fence_channel(const struct path_common *net, struct net_channel *channel);
 
-/* Before a request; before a write, which would overtake what the owner has yet to carry out. */
+/* Waits for the fence before a request. net_order_write() also waits until the peer has executed
+ * the requests in front, since an RMA write would overtake them. */
 weft_status net_order_request(struct path_state *state, struct net_peer *peer);
 weft_status net_order_write(struct path_state *state, struct net_peer *peer);
 
-/* What a fence does, and what a quiet does. */
-weft_status net_order(struct path_state *state);
-weft_status net_complete(struct path_state *state);
+/* The work of a fence, and that of a quiet. */
+weft_status net_order_context(struct path_state *state);
+weft_status net_complete_context(struct path_state *state);
 
 /* ---------------------------------------------------------------------------- net.c (lock held) */
 
-/* Any sizes, in as many pieces as it takes; a get waits. */
+/* Moves any number of bytes in messages. A get waits. */
 weft_status net_put_by_requests(struct path_state *state, struct remote to, const void *src,
                                 size_t bytes);
 weft_status net_get_by_requests(struct path_state *state, struct remote from, void *dst,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libfabric offers here, in the words of choose.h, and the choice that all PEs make together.
- * Opens nothing. */
+/* Lists libfabric's providers as entries of choose.h, and finds the rows that all PEs have. It
+ * opens nothing. */
 #include "path/net/offers.h"
 
 #include "base/config.h"
@@ -20,7 +20,7 @@
 
 enum { API_VERSION = FI_VERSION(1, 11) };
 
-/* -------------------------------------------------------------------------------- one offer */
+/* ------------------------------------------------------------------------------------ one entry */
 
 /* Whether the network interface is IP over InfiniBand. */
 static bool is_ipoib(const char *interface)
@@ -36,7 +36,7 @@ static bool is_ipoib(const char *interface)
     return read && type == ARPHRD_INFINIBAND;
 }
 
-static uint32_t abilities_of(const struct fi_info *info)
+static uint32_t find_abilities(const struct fi_info *info)
 {
     const uint64_t write = FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
     const uint64_t read = FI_RMA | FI_READ | FI_REMOTE_READ;
@@ -54,78 +54,78 @@ static uint32_t abilities_of(const struct fi_info *info)
     return abilities;
 }
 
-static void judge_address(const struct fi_info *info, struct net_offer *offer)
+static void find_reach(const struct fi_info *info, struct net_provider_entry *entry)
 {
     const struct sockaddr_in *in = info->src_addr;
     const struct sockaddr_in6 *in6 = info->src_addr;
-    offer->reach = NET_REACH_OTHERS;
+    entry->reach = NET_REACH_OTHERS;
     if (info->addr_format == FI_SOCKADDR_IN && in) {
-        offer->family = 4;
+        entry->family = 4;
         if (ntohl(in->sin_addr.s_addr) >> 24 == 127)
-            offer->reach = NET_REACH_NODE;
+            entry->reach = NET_REACH_NODE;
     } else if (info->addr_format == FI_SOCKADDR_IN6 && in6) {
-        offer->family = 6;
+        entry->family = 6;
         if (IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr))
-            offer->reach = NET_REACH_NODE;
+            entry->reach = NET_REACH_NODE;
         else if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
-            offer->reach = NET_REACH_LINK;
+            entry->reach = NET_REACH_LINK;
     }
-    if (strncmp(offer->provider, "shm", 3) == 0 || strncmp(offer->provider, "sm2", 3) == 0)
-        offer->reach = NET_REACH_NODE;
+    if (strncmp(entry->provider, "shm", 3) == 0 || strncmp(entry->provider, "sm2", 3) == 0)
+        entry->reach = NET_REACH_NODE;
 }
 
-static void judge_link(const struct fi_info *info, struct net_offer *offer)
+static void find_link_state(const struct fi_info *info, struct net_provider_entry *entry)
 {
     const struct fi_link_attr *link = info->nic ? info->nic->link_attr : NULL;
-    offer->mbps = (uint32_t)(link && link->speed ? link->speed / 1000000
-                                                 : net_speed_of("", offer->interface));
-    offer->down = link && link->state == FI_LINK_DOWN;
-    offer->down |= net_is_down("", offer->interface);
+    entry->mbps = (uint32_t)(link && link->speed ? link->speed / 1000000
+                                                 : net_get_speed("", entry->interface));
+    entry->down = link && link->state == FI_LINK_DOWN;
+    entry->down |= net_is_down("", entry->interface);
 }
 
-static struct net_offer offer_of(const struct fi_info *info)
+static struct net_provider_entry make_entry(const struct fi_info *info)
 {
-    struct net_offer offer = {.abilities = abilities_of(info)};
+    struct net_provider_entry entry = {.abilities = find_abilities(info)};
     const char *network = info->fabric_attr->name;
-    snprintf(offer.provider, sizeof offer.provider, "%s", info->fabric_attr->prov_name);
-    snprintf(offer.interface, sizeof offer.interface, "%s",
+    snprintf(entry.provider, sizeof entry.provider, "%s", info->fabric_attr->prov_name);
+    snprintf(entry.interface, sizeof entry.interface, "%s",
              info->domain_attr->name ? info->domain_attr->name : "");
     if (network && strchr(network, '/'))
-        snprintf(offer.network, sizeof offer.network, "%s", network);
-    judge_address(info, &offer);
-    offer.ipoib = is_ipoib(offer.interface);
-    judge_link(info, &offer);
-    return offer;
+        snprintf(entry.network, sizeof entry.network, "%s", network);
+    find_reach(info, &entry);
+    entry.ipoib = is_ipoib(entry.interface);
+    find_link_state(info, &entry);
+    return entry;
 }
 
-/* ------------------------------------------------------------------------------- the whole list */
+/* ------------------------------------------------------------------------ the list of providers */
 
-static void free_offers(const struct fabric *lib, struct net_offers *offers)
+static void free_entries(const struct fabric *lib, struct net_provider_list *providers)
 {
-    if (offers->list)
-        lib->freeinfo(offers->list);
-    free(offers->info);
-    free(offers->offer);
+    if (providers->list)
+        lib->freeinfo(providers->list);
+    free(providers->info);
+    free(providers->entry);
 }
 
-static weft_status tabulate(struct net_offers *offers)
+static weft_status make_entries(struct net_provider_list *providers)
 {
-    for (const struct fi_info *info = offers->list; info; info = info->next)
-        offers->count++;
-    offers->info = calloc(offers->count + 1, sizeof *offers->info);
-    offers->offer = calloc(offers->count + 1, sizeof *offers->offer);
-    if (!offers->info || !offers->offer)
+    for (const struct fi_info *info = providers->list; info; info = info->next)
+        providers->count++;
+    providers->info = calloc(providers->count + 1, sizeof *providers->info);
+    providers->entry = calloc(providers->count + 1, sizeof *providers->entry);
+    if (!providers->info || !providers->entry)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu offers of libfabric",
-                         offers->count);
+                         providers->count);
     size_t i = 0;
-    for (struct fi_info *info = offers->list; info; info = info->next, i++) {
-        offers->info[i] = info;
-        offers->offer[i] = offer_of(info);
+    for (struct fi_info *info = providers->list; info; info = info->next, i++) {
+        providers->info[i] = info;
+        providers->entry[i] = make_entry(info);
     }
     return WEFT_OK;
 }
 
-/* What this path can live with, so that providers ask for no more. */
+/* The requirements that this path can meet, so that providers ask for no more. */
 static void fill_hints(struct fi_info *hints)
 {
     hints->ep_attr->type = FI_EP_RDM;
@@ -137,153 +137,157 @@ static void fill_hints(struct fi_info *hints)
     hints->domain_attr->av_type = FI_AV_TABLE;
 }
 
-/* libfabric makes its queues as long as so many peers need, and takes 256 where nobody tells: too
- * long for devices whose queues end before (soft RoCE), and too short for larger jobs. It reads
- * this once, at its first call of a process; children of the program shall not find it. */
-static int getinfo_for(const struct fabric *lib, int npes, struct fi_info *hints,
-                       struct fi_info **list)
+/* libfabric sizes its queues for the number of peers in FI_UNIVERSE_SIZE, by default 256: too many
+ * for devices with short queues (soft RoCE), too few for larger jobs. libfabric reads the variable
+ * once, at its first call in the process. It is unset again, so that children of the application do
+ * not inherit it. */
+static int call_getinfo(const struct fabric *lib, int npes, struct fi_info *hints,
+                        struct fi_info **list)
 {
     enum { LEAST = 8 };
     static const char name[] = "FI_UNIVERSE_SIZE";
     char peers[16];
-    bool told = getenv(name) != NULL;
+    bool already_set = getenv(name) != NULL;
     snprintf(peers, sizeof peers, "%d", npes < LEAST ? LEAST : npes);
-    if (!told)
+    if (!already_set)
         setenv(name, peers, 1);
     int error = lib->getinfo(API_VERSION, NULL, NULL, 0, hints, list);
-    if (!told)
+    if (!already_set)
         unsetenv(name);
     return error;
 }
 
-/* all: whatever there is, so that what cannot be used can be named. */
-static weft_status list_offers(const struct fabric *lib, int npes, bool all,
-                               struct net_offers *offers)
+/* all: every provider, to name those that cannot be used. */
+static weft_status list_providers(const struct fabric *lib, int npes, bool all,
+                                  struct net_provider_list *providers)
 {
     struct fi_info *hints = lib->dupinfo(NULL);
     if (!hints)
         return base_fail(WEFT_ERR_NO_MEMORY, "fi_dupinfo: no memory");
     if (!all)
         fill_hints(hints);
-    int error = getinfo_for(lib, npes, all ? NULL : hints, &offers->list);
+    int error = call_getinfo(lib, npes, all ? NULL : hints, &providers->list);
     lib->freeinfo(hints);
     if (error && error != -FI_ENODATA)
         return base_fail(WEFT_ERR_SYSTEM, "fi_getinfo: %s", lib->strerror(-error));
-    return tabulate(offers);
+    return make_entries(providers);
 }
 
-/* ---------------------------------------------------------------------- what all have in common */
+/* ------------------------------------------------------------------------ exchange with all PEs */
 
-/* libfabric leaves provider shm out, without a word, where it has no room for its file. */
-static weft_status add_hint(weft_status status, const struct net_wish *wish)
+/* libfabric leaves out provider shm, without an error, if /dev/shm has no space for its file. */
+static weft_status add_shm_hint(weft_status status, const struct net_config *config)
 {
     enum { FILE_KIB = 16 << 10 };
-    struct statvfs room;
+    struct statvfs space;
     char sentence[512];
-    if (strcmp(wish->provider, "shm") != 0 || statvfs("/dev/shm", &room))
+    if (strcmp(config->provider, "shm") != 0 || statvfs("/dev/shm", &space))
         return status;
-    unsigned long long free_kib = (unsigned long long)room.f_bavail * room.f_frsize / 1024;
+    unsigned long long free_kib = (unsigned long long)space.f_bavail * space.f_frsize / 1024;
     if (free_kib >= FILE_KIB)
         return status;
     base_shorten(sentence, sizeof sentence, base_last_error());
-    return base_fail(status, "%s; /dev/shm has %llu KiB free, and shm takes %d of it for each PE",
+    return base_fail(status,
+                     "%s; /dev/shm has %llu KiB free, and provider shm needs %d KiB for each PE",
                      sentence, free_kib, FILE_KIB);
 }
 
-static weft_status rows_here(const struct fabric *lib, int npes, const struct net_wish *wish,
-                             struct net_offers *offers, struct net_common *mine)
+static weft_status find_rows(const struct fabric *lib, int npes, const struct net_config *config,
+                             struct net_provider_list *providers, struct net_exchange_record *mine)
 {
-    weft_status status = list_offers(lib, npes, false, offers);
+    weft_status status = list_providers(lib, npes, false, providers);
     if (!status)
-        status = net_choose_rows(offers->offer, offers->count, wish, &mine->rows);
+        status = net_choose_rows(providers->entry, providers->count, config, &mine->rows);
     if (status == WEFT_ERR_CONFIG || status == WEFT_ERR_UNSUPPORTED) {
-        /* Said again with all that is there in view: so a provider that lacks something is
-         * named. */
-        struct net_offers every = {0};
+        /* The error text is made from the list of all providers, so that it names what a provider
+         * lacks. */
+        struct net_provider_list every = {0};
         net_rows none;
-        status = list_offers(lib, npes, true, &every);
+        status = list_providers(lib, npes, true, &every);
         if (!status)
-            status = net_choose_rows(every.offer, every.count, wish, &none);
+            status = net_choose_rows(every.entry, every.count, config, &none);
         if (!status)
             status = base_fail(WEFT_ERR_UNSUPPORTED,
-                               "libfabric offers no provider that registers memory in a way path "
-                               "net knows");
+                               "no libfabric provider supports the memory registration that path "
+                               "net needs");
         else if (status == WEFT_ERR_CONFIG)
-            status = add_hint(status, wish);
-        free_offers(lib, &every);
+            status = add_shm_hint(status, config);
+        free_entries(lib, &every);
     }
     if (!status)
-        mine->networks = net_choose_networks(offers->offer, offers->count);
+        mine->networks = net_choose_networks(providers->entry, providers->count);
     return status;
 }
 
-static weft_status compare(const struct path_world *world, const struct net_common *mine,
-                           struct net_common *both, char *lacks, size_t bytes)
+static weft_status exchange_records(const struct path_world *world,
+                                    const struct net_exchange_record *mine,
+                                    struct net_exchange_record *all_pes, char *lacks, size_t bytes)
 {
-    struct net_common *all = calloc((size_t)world->npes, sizeof *all);
+    struct net_exchange_record *all = calloc((size_t)world->npes, sizeof *all);
     weft_status status =
         all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", world->npes);
     status = boot_agree(world->boot, status);
     if (!status)
         status = world->boot->ops->allgather(world->boot, mine, all, sizeof *mine);
-    *both = *mine;
+    *all_pes = *mine;
     for (int pe = 0; pe < world->npes && !status; pe++) {
-        both->rows &= all[pe].rows;
-        both->networks &= all[pe].networks;
+        all_pes->rows &= all[pe].rows;
+        all_pes->networks &= all[pe].networks;
         if (!all[pe].rows && !lacks[0])
             snprintf(lacks, bytes, "PE %d: %s", pe, all[pe].lacks);
     }
     free(all);
-    if (!status && !both->rows && !lacks[0])
-        snprintf(lacks, bytes, "no provider of libfabric is offered to every PE");
+    if (!status && !all_pes->rows && !lacks[0])
+        snprintf(lacks, bytes, "no libfabric provider is available on every PE");
     return status;
 }
 
-/* WEFT_ERR_CONFIG stays one; what else this PE lacks is told to all instead. */
-static weft_status look(const struct net_wish *wish, int npes, const struct fabric **lib,
-                        struct net_offers *offers, struct net_common *mine)
+/* A WEFT_ERR_CONFIG is returned; any other obstacle of this PE goes into its exchange record. */
+static weft_status find_providers(const struct net_config *config, int npes,
+                                  const struct fabric **lib, struct net_provider_list *providers,
+                                  struct net_exchange_record *mine)
 {
     weft_status status = fabric_open(lib);
     if (!status)
-        status = rows_here(*lib, npes, wish, offers, mine);
+        status = find_rows(*lib, npes, config, providers, mine);
     if (!status || status == WEFT_ERR_CONFIG)
         return status;
     base_shorten(mine->lacks, sizeof mine->lacks, base_last_error());
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------- choosing */
+/* --------------------------------------------------------------------------------------- choice */
 
-static weft_status check_wish(void)
+static weft_status check_rails_option(void)
 {
     int64_t rails = config_int(CONFIG_FABRIC_RAILS);
     return rails >= 0 && rails <= NET_RAILS
                ? WEFT_OK
                : base_fail(WEFT_ERR_CONFIG,
-                           "WEFT_FABRIC_RAILS is %lld, and a PE uses 1 to %d NICs (0: its share)",
+                           "WEFT_FABRIC_RAILS is %lld; a PE uses 1 to %d NICs (0: its share)",
                            (long long)rails, NET_RAILS);
 }
 
-weft_status net_find(const struct path_world *world, struct net_taken **taken, char *lacks,
-                     char *has)
+weft_status net_find_nics(const struct path_world *world, struct net_selection **selection,
+                          char *lacks, char *has)
 {
-    const struct net_wish wish = {.provider = config_string(CONFIG_FABRIC_PROVIDER),
-                                  .interface = config_string(CONFIG_FABRIC_INTERFACE),
-                                  .nodes = world->boot->nodes > 1};
+    const struct net_config config = {.provider = config_string(CONFIG_FABRIC_PROVIDER),
+                                      .interface = config_string(CONFIG_FABRIC_INTERFACE),
+                                      .nodes = world->boot->nodes > 1};
     const struct fabric *lib = NULL;
-    struct net_offers offers = {0};
-    struct net_common mine = {0}, both;
-    *taken = NULL;
+    struct net_provider_list providers = {0};
+    struct net_exchange_record mine = {0}, all_pes;
+    *selection = NULL;
     lacks[0] = has[0] = '\0';
-    weft_status status = check_wish();
+    weft_status status = check_rails_option();
     if (!status)
-        status = look(&wish, world->npes, &lib, &offers, &mine);
+        status = find_providers(&config, world->npes, &lib, &providers, &mine);
     status = boot_agree(world->boot, status);
     if (!status)
-        status = compare(world, &mine, &both, lacks, PATH_LACKS_BYTES);
+        status = exchange_records(world, &mine, &all_pes, lacks, PATH_LACKS_BYTES);
     if (!status && !lacks[0])
-        status = net_take(world, lib, &wish, &offers, &both, taken, has,
-                          sizeof((struct path_found){0}.has));
-    free_offers(lib, &offers);
+        status = net_select_nics(world, lib, &config, &providers, &all_pes, selection, has,
+                                 sizeof((struct path_found){0}.has));
+    free_entries(lib, &providers);
     return status;
 }

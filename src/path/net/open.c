@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing the endpoint of this PE, and telling its address to all the others. */
+/* Opens and closes the endpoints of this PE, and exchanges their addresses with all PEs. */
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
@@ -16,13 +16,14 @@
 
 enum {
     ADDRESS_BYTES = 120,
-    RECEIVES_LEAST = 64, /* posted at least */
+    RECEIVES_LEAST = 64, /* receives that are posted on a rail at least */
     RECEIVES_MOST = 256,
     RECEIVES_PER_PEER = 4,
 };
 
-/* How a PE is reached over each of its rails. key: PE 0's is that of the job (words.c). */
-struct addresses {
+/* Exchange record of a PE: the address of each of its rails. The key of PE 0's record is the job's
+ * key (words.c). */
+struct address_record {
     uint8_t key[SIPHASH_KEY_BYTES];
     int32_t count;
     struct address {
@@ -41,7 +42,7 @@ static weft_status post_receives(struct path_common *net, int rail)
         count = (int)net->rails[rail].info->rx_attr->size;
     weft_status status = WEFT_OK;
     for (int i = 0; i < count && !status; i++) {
-        struct net_message *message = net_take_message(net);
+        struct net_message *message = net_alloc_message(net);
         status = message
                      ? net_post_receive(net, rail, message)
                      : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d messages", count);
@@ -49,23 +50,23 @@ static weft_status post_receives(struct path_common *net, int rail)
     return status;
 }
 
-static weft_status tell_address(struct path_common *net, struct net_rail *rail,
-                                struct address *mine)
+static weft_status get_own_address(struct path_common *net, struct net_rail *rail,
+                                   struct address *mine)
 {
     size_t bytes = sizeof mine->name;
     int error = fi_getname(&rail->endpoint->fid, mine->name, &bytes);
     mine->bytes = bytes;
     mine->network = rail->network;
-    return error ? net_refused(net, rail, "fi_getname", error) : WEFT_OK;
+    return error ? net_call_failed(net, rail, "fi_getname", error) : WEFT_OK;
 }
 
-/* A rail, with GPU memory where the provider has that; one that cannot be opened so is opened
- * without. What the first said is kept in gpu_lacks. */
-static weft_status open_rail(struct path_common *net, struct net_rail *rail)
+/* Opens a rail with FI_HMEM if the provider has it. If that fails, the rail is opened without, and
+ * gpu_lacks keeps the reason of the first rail. */
+static weft_status open_rail_with_gpu(struct path_common *net, struct net_rail *rail)
 {
-    char lacks[NET_WHY_BYTES];
+    char lacks[NET_REASON_BYTES];
     struct fi_info *plain = net->lib->dupinfo(rail->info);
-    rail->info = net_with_gpu(net->lib, rail->info, lacks, sizeof lacks);
+    rail->info = net_add_hmem(net->lib, rail->info, lacks, sizeof lacks);
     rail->hmem = !lacks[0];
     weft_status status = net_open_rail(net, rail);
     if (status && rail->hmem && plain) {
@@ -86,18 +87,18 @@ static weft_status open_rail(struct path_common *net, struct net_rail *rail)
     return status;
 }
 
-static weft_status open_here(struct path_common *net, struct addresses *mine)
+static weft_status open_own_endpoints(struct path_common *net, struct address_record *mine)
 {
     weft_status status = WEFT_OK;
     if (strcmp(net->provider, "shm") == 0)
         net_remove_leftovers(net->world);
     for (int i = 0; i < net->rail_count && !status; i++) {
-        status = open_rail(net, &net->rails[i]);
+        status = open_rail_with_gpu(net, &net->rails[i]);
         if (!status)
-            status = tell_address(net, &net->rails[i], &mine->rail[i]);
+            status = get_own_address(net, &net->rails[i], &mine->rail[i]);
     }
     mine->count = net->rail_count;
-    if (!status && !net_draw(mine->key, sizeof mine->key))
+    if (!status && !net_random_bytes(mine->key, sizeof mine->key))
         status = base_fail(WEFT_ERR_SYSTEM, "getrandom: %s", strerror(errno));
     if (!status)
         status = serve_open(net->world, &net->serve);
@@ -108,9 +109,10 @@ static weft_status open_here(struct path_common *net, struct addresses *mine)
 
 /* ------------------------------------------------------------------------------------ addresses */
 
-/* Which of a peer's rails one of this PE's leads to: of the same network, the one of the same
- * number before others, the next ones by turns; -1 = none. */
-static int rail_there(const struct path_common *net, int rail, const struct addresses *peer)
+/* The peer's rail that a rail of this PE connects to; -1 if none. It is on the same network; the
+ * rail with the same index is preferred, then the next ones in turn. */
+static int find_peer_rail(const struct path_common *net, int rail,
+                          const struct address_record *peer)
 {
     uint64_t network = net->rails[rail].network;
     for (int i = 0; i < peer->count; i++) {
@@ -121,26 +123,26 @@ static int rail_there(const struct path_common *net, int rail, const struct addr
     return -1;
 }
 
-static weft_status insert(struct path_common *net, struct net_peer *peer, int rail,
-                          const struct addresses *its)
+static weft_status insert_address(struct path_common *net, struct net_peer *peer, int rail,
+                                  const struct address_record *its)
 {
     struct net_rail *mine = &net->rails[rail];
-    int there = rail ? rail_there(net, rail, its) : 0;
+    int there = rail ? find_peer_rail(net, rail, its) : 0;
     peer->address[rail] = FI_ADDR_NOTAVAIL;
     if (there < 0)
         return WEFT_OK;
-    peer->there[rail] = (uint8_t)there;
+    peer->peer_rail[rail] = (uint8_t)there;
     int inserted = fi_av_insert(mine->av, its->rail[there].name, 1, &peer->address[rail], 0, NULL);
     if (inserted == 1)
         return WEFT_OK;
     base_fail(WEFT_ERR_SYSTEM, "fi_av_insert: the address of PE %d was refused", peer->pe);
-    return inserted < 0 ? net_refused(net, mine, "fi_av_insert", inserted) : WEFT_ERR_SYSTEM;
+    return inserted < 0 ? net_call_failed(net, mine, "fi_av_insert", inserted) : WEFT_ERR_SYSTEM;
 }
 
-static weft_status exchange(struct path_common *net, const struct addresses *mine)
+static weft_status exchange_addresses(struct path_common *net, const struct address_record *mine)
 {
     const struct path_world *world = net->world;
-    struct addresses *all = calloc((size_t)world->npes, sizeof *all);
+    struct address_record *all = calloc((size_t)world->npes, sizeof *all);
     weft_status status =
         all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", world->npes);
     status = boot_agree(world->boot, status);
@@ -149,33 +151,33 @@ static weft_status exchange(struct path_common *net, const struct addresses *min
     for (int pe = 0; pe < world->npes && !status; pe++) {
         net->peers[pe].pe = pe;
         for (int rail = 0; rail < net->rail_count && !status; rail++)
-            status = insert(net, &net->peers[pe], rail, &all[pe]);
+            status = insert_address(net, &net->peers[pe], rail, &all[pe]);
     }
     if (!status)
-        net_derive_lines(net, all[0].key);
+        net_derive_sessions(net, all[0].key);
     free(all);
     return status;
 }
 
 /* ---------------------------------------------------------------------------------- open, close */
 
-static void take(struct path_common *net, struct net_taken *taken)
+static void store_selection(struct path_common *net, struct net_selection *selection)
 {
     uint64_t stripe = config_size(CONFIG_FABRIC_STRIPE);
-    net->rail_count = taken->count;
-    net->home_carries = taken->home_carries;
-    net->stripe_bytes = !taken->home_carries ? 0 : stripe ? stripe : SIZE_MAX;
-    for (int i = 0; i < taken->count; i++) {
-        net->rails[i].info = taken->info[i];
-        net->rails[i].network = taken->network[i];
-        net->rails[i].mbps = taken->mbps[i];
-        taken->info[i] = NULL;
+    net->rail_count = selection->count;
+    net->first_rail_carries = selection->first_rail_carries;
+    net->stripe_bytes = !selection->first_rail_carries ? 0 : stripe ? stripe : SIZE_MAX;
+    for (int i = 0; i < selection->count; i++) {
+        net->rails[i].info = selection->info[i];
+        net->rails[i].network = selection->network[i];
+        net->rails[i].mbps = selection->mbps[i];
+        selection->info[i] = NULL;
     }
     snprintf(net->provider, sizeof net->provider, "%s", net->rails[0].info->fabric_attr->prov_name);
 }
 
-static weft_status make(const struct path_world *world, struct net_taken *taken,
-                        struct path_common **result)
+static weft_status alloc_common(const struct path_world *world, struct net_selection *selection,
+                                struct path_common **result)
 {
     struct path_common *net = calloc(1, sizeof *net);
     if (net)
@@ -185,33 +187,34 @@ static weft_status make(const struct path_world *world, struct net_taken *taken,
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path net");
     }
     net->world = world;
-    take(net, taken);
-    net->wake = -1;
-    net->waiting_end = &net->waiting;
-    net->late_end = &net->late;
+    store_selection(net, selection);
+    net->wake_descriptor = -1;
+    net->blocked_sends_end = &net->blocked_sends;
+    net->incomplete_end = &net->incomplete;
     pthread_mutex_init(&net->lock, NULL);
     *result = net;
     return fabric_open(&net->lib);
 }
 
-weft_status net_open(const struct path_world *world, struct net_taken *taken,
+weft_status net_open(const struct path_world *world, struct net_selection *selection,
                      struct path_common **result)
 {
-    struct addresses mine = {0};
-    weft_status status = make(world, taken, result);
+    struct address_record mine = {0};
+    weft_status status = alloc_common(world, selection, result);
     struct path_common *net = *result;
     if (!status)
-        status = open_here(net, &mine);
+        status = open_own_endpoints(net, &mine);
     status = boot_agree(world->boot, status);
     if (!status)
-        status = exchange(net, &mine);
+        status = exchange_addresses(net, &mine);
     if (!status)
         status = net_start_thread(net);
     if (!status)
-        log_debug(
-            "path net: provider %s on %s, %s, %s", net->provider, net_interface(&net->rails[0]),
-            net->rails[0].traits.confirmed ? "writes are confirmed" : "messages follow writes",
-            net->rails[0].descriptor >= 0 ? "sleeps on a descriptor" : "polls");
+        log_debug("path net: provider %s on %s, %s, %s", net->provider,
+                  net_interface_name(&net->rails[0]),
+                  net->rails[0].traits.delivery_complete ? "writes are confirmed"
+                                                         : "messages follow writes",
+                  net->rails[0].wait_descriptor >= 0 ? "sleeps on a descriptor" : "polls");
     return status;
 }
 
@@ -239,18 +242,18 @@ void net_close(struct path_common *net)
     net_stage_free(net);
     for (int i = 0; i < net->rail_count; i++)
         net_free_rail_memory(net, &net->rails[i]);
-    net_free_places(net);
+    net_free_regions(net);
     net_free_memory(net);
     for (int i = 0; i < net->rail_count; i++)
         net_close_rail(net, &net->rails[i]);
     serve_close(net->serve);
-    while (net->closed) {
-        struct path_state *state = net->closed;
-        net->closed = state->next;
+    while (net->closed_states) {
+        struct path_state *state = net->closed_states;
+        net->closed_states = state->next;
         net_free_state(state);
     }
     free_peers(net);
-    free(net->awaited);
+    free(net->pending_answers);
     pthread_mutex_destroy(&net->lock);
     free(net);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a context of path net keeps for each peer, and what fence and quiet make of it: which
- * operations must have arrived before the next one goes, and when all of them have. Knows no kind
- * of operation. */
+/* The per-peer state of a context, and how fence and quiet use it: which operations must have
+ * arrived before the next one starts, and when all of them have. It depends on no kind of
+ * operation. */
 #include "path/net/net.h"
 
 #include "base/status.h"
 
 #include <stdlib.h>
 
-/* --------------------------------------------------------------------------- what contexts keep */
+/* ------------------------------------------------------------------------------------- contexts */
 
-struct net_channel *net_touch(struct path_state *state, int pe)
+struct net_channel *net_touch_channel(struct path_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
     if (!channel->touched) {
@@ -27,12 +27,12 @@ void net_free_state(struct path_state *state)
     free(state);
 }
 
-/* Frees a closed context that nothing points to any more. */
+/* Frees a closed context that no operation points to. */
 void net_drop_state(struct path_state *state)
 {
-    if (likely(!state->closed) || state->under_way)
+    if (likely(!state->closed) || state->in_flight)
         return;
-    struct path_state **at = &state->net->closed;
+    struct path_state **at = &state->net->closed_states;
     while (*at != state)
         at = &(*at)->next;
     *at = state->next;
@@ -56,27 +56,26 @@ weft_status net_open_state(const struct path_world *world, struct path_state **r
     return WEFT_OK;
 }
 
-/* What was never completed by a quiet is lost, as it may be. */
+/* Operations that no quiet has completed may be lost. */
 void net_close_state(struct path_state *state)
 {
     struct path_common *net = state->net;
-    net_enter(net);
+    net_lock(net);
     state->closed = true;
     net->poller = net->poller == state ? NULL : net->poller;
-    state->next = net->closed;
-    net->closed = state;
+    state->next = net->closed_states;
+    net->closed_states = state;
     net_drop_state(state);
     pthread_mutex_unlock(&net->lock);
 }
 
-/* ---------------------------------------------------------------------------- order to one peer */
+/* ---------------------------------------------------------------------------------------- fence */
 
-/* Until none is left of what `count` counts: a number of the channel to the peer, or of the
- * context. */
-static weft_status await_none(struct path_state *state, struct net_peer *peer,
+/* Waits until `count`, of the channel to the peer or of the context, is 0. */
+static weft_status await_zero(struct path_state *state, struct net_peer *peer,
                               enum box_operation operation, const uint32_t *count)
 {
-    struct path_wait wait = net_waiting(state->net, peer, operation, 0);
+    struct path_wait wait = net_make_wait(state->net, peer, operation, 0);
     weft_status status = WEFT_OK;
     while (!status && *count)
         status = net_wait(state->net, peer, &wait);
@@ -86,48 +85,49 @@ static weft_status await_none(struct path_state *state, struct net_peer *peer,
 
 weft_status net_await_writes(struct path_state *state, struct net_peer *peer)
 {
-    return await_none(state, peer, BOX_OP_PUT, &state->channels[peer->pe].writes);
+    return await_zero(state, peer, BOX_OP_PUT, &state->channels[peer->pe].writes);
 }
 
 weft_status net_await_reads(struct path_state *state, struct net_peer *peer)
 {
-    return await_none(state, peer, BOX_OP_GET, &state->channels[peer->pe].reads);
+    return await_zero(state, peer, BOX_OP_GET, &state->channels[peer->pe].reads);
 }
 
-weft_status net_await_filling(struct path_state *state, struct net_peer *peer)
+weft_status net_await_staged_sources(struct path_state *state, struct net_peer *peer)
 {
-    return await_none(state, peer, BOX_OP_PUT, &state->channels[peer->pe].filling);
+    return await_zero(state, peer, BOX_OP_PUT, &state->channels[peer->pe].sources_in_use);
 }
 
 weft_status net_await_sources(struct path_state *state, struct net_peer *peer)
 {
-    weft_status status = net_await_filling(state, peer);
+    weft_status status = net_await_staged_sources(state, peer);
     return status ? status : net_await_writes(state, peer);
 }
 
-/* What is staged is a message or a write from now on. */
-static weft_status await_staging(struct path_state *state, struct net_peer *peer)
+/* Waits until the peer has been notified of all staged puts: from then on they are ordered as
+ * messages or writes. */
+static weft_status await_notifications(struct path_state *state, struct net_peer *peer)
 {
-    return await_none(state, peer, BOX_OP_PUT, &state->channels[peer->pe].staging);
+    return await_zero(state, peer, BOX_OP_PUT, &state->channels[peer->pe].unnotified);
 }
 
-/* What is given next must not come before what was given so far. Costs nothing until then. */
 void net_fence_channel(const struct path_common *net, struct net_channel *channel)
 {
-    channel->fence = channel->last;
-    channel->fence_staging = channel->staging > 0;
-    channel->fence_writes =
-        (net->rails[0].traits.confirmed && channel->writes > 0) || channel->stripes > 0;
+    channel->fence_message = channel->last_message;
+    channel->fence_unnotified = channel->unnotified > 0;
+    channel->fence_writes = (net->rails[0].traits.delivery_complete && channel->writes > 0) ||
+                            channel->striped_writes > 0;
 }
 
-/* Before a request: messages follow the writes in front of them, or else those have arrived. */
+/* Waits for the fence: messages follow the writes in front of them, or else those writes must have
+ * arrived. */
 weft_status net_order_request(struct path_state *state, struct net_peer *peer)
 {
     struct net_channel *channel = &state->channels[peer->pe];
-    if (likely(!channel->fence_writes && !channel->fence_staging))
+    if (likely(!channel->fence_writes && !channel->fence_unnotified))
         return WEFT_OK;
-    weft_status status = channel->fence_staging ? await_staging(state, peer) : WEFT_OK;
-    if (channel->fence_staging)
+    weft_status status = channel->fence_unnotified ? await_notifications(state, peer) : WEFT_OK;
+    if (channel->fence_unnotified)
         net_fence_channel(state->net, channel);
     if (status || !channel->fence_writes)
         return status;
@@ -135,120 +135,123 @@ weft_status net_order_request(struct path_state *state, struct net_peer *peer)
     return net_await_writes(state, peer);
 }
 
-/* Before a write: it would overtake what the owner has yet to carry out. */
+/* An RMA write would overtake requests that the peer has not executed yet. */
 weft_status net_order_write(struct path_state *state, struct net_peer *peer)
 {
     struct net_channel *channel = &state->channels[peer->pe];
     weft_status status = net_order_request(state, peer);
-    if (!status && channel->fence > peer->done)
-        status = net_await_done(state->net, peer, channel->fence);
+    if (!status && channel->fence_message > peer->acknowledged)
+        status = net_await_acknowledged(state->net, peer, channel->fence_message);
     return status;
 }
 
 /* ----------------------------------------------------------------------------------- completion */
 
-static weft_status tell_failure(struct path_state *state)
+static weft_status return_failure(struct path_state *state)
 {
     weft_status failed = state->failed;
     state->failed = WEFT_OK;
     return failed ? base_fail(failed, "%s", state->sentence) : WEFT_OK;
 }
 
-/* The owner will tell when it is done with all that this context has given it. */
-static void ask(struct path_state *state, int pe)
+/* Requests an acknowledgement for everything that the context has sent to the peer. */
+static void request_acknowledgement(struct path_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
     struct net_peer *peer = &state->net->peers[pe];
-    peer->guessed = false;
+    peer->guessed_quiet = false;
     if (channel->unconfirmed) {
-        /* The answer to a message behind the writes confirms them. */
-        if (!peer->open)
-            peer->asked = peer->asked < peer->sent ? peer->asked : peer->sent - 1;
-        net_flush(state->net, peer, true);
-        channel->last = peer->sent;
+        /* The acknowledgement of a message after the writes confirms them. */
+        if (!peer->open_message)
+            peer->ack_requested =
+                peer->ack_requested < peer->last_sent ? peer->ack_requested : peer->last_sent - 1;
+        net_flush_requests(state->net, peer, true);
+        channel->last_message = peer->last_sent;
         channel->unconfirmed = false;
-    } else if (channel->last > peer->done && channel->last > peer->asked) {
-        peer->quiet_follows = !peer->open && peer->sent - peer->asked == 1;
-        net_flush(state->net, peer, true);
+    } else if (channel->last_message > peer->acknowledged &&
+               channel->last_message > peer->ack_requested) {
+        peer->quiet_follows = !peer->open_message && peer->last_sent - peer->ack_requested == 1;
+        net_flush_requests(state->net, peer, true);
     }
 }
 
-static weft_status complete(struct path_state *state, int pe)
+static weft_status complete_peer(struct path_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
     struct net_peer *peer = &state->net->peers[pe];
     weft_status status = net_await_writes(state, peer);
     if (!status)
         status = net_await_reads(state, peer);
-    if (!status && channel->last > peer->done)
-        status = net_await_done(state->net, peer, channel->last);
+    if (!status && channel->last_message > peer->acknowledged)
+        status = net_await_acknowledged(state->net, peer, channel->last_message);
     if (!status)
-        status = net_failure(state->net, peer);
+        status = net_check_failure(state->net, peer);
     return status;
 }
 
-/* Channels that another thread has used meanwhile stay in the list. */
-static void forget_idle(struct path_state *state)
+/* Channels that another thread has used during the wait stay in the list. */
+static void drop_idle_channels(struct path_state *state)
 {
-    int kept = 0;
+    int remaining = 0;
     for (int i = 0; i < state->touched_count; i++) {
         int pe = state->touched[i];
         struct net_channel *channel = &state->channels[pe];
         channel->touched = channel->writes || channel->reads || channel->unconfirmed ||
-                           channel->staging || channel->filling ||
-                           channel->last > state->net->peers[pe].done;
+                           channel->unnotified || channel->sources_in_use ||
+                           channel->last_message > state->net->peers[pe].acknowledged;
         if (channel->touched)
-            state->touched[kept++] = pe;
+            state->touched[remaining++] = pe;
     }
-    state->touched_count = kept;
+    state->touched_count = remaining;
 }
 
-static weft_status await_answers(struct path_state *state)
+static weft_status await_operations(struct path_state *state)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < state->touched_count && !status; i++) {
         struct net_peer *peer = &state->net->peers[state->touched[i]];
-        status = await_none(state, peer, BOX_OP_QUIET, &state->under_way);
+        status = await_zero(state, peer, BOX_OP_QUIET, &state->in_flight);
     }
     return status;
 }
 
-/* Word of all that is staged has gone, and what must be there before it is confirmed is. */
+/* Waits until the peer has been notified of all staged puts, and until the writes that the next
+ * message confirms have arrived. */
 static weft_status prepare_quiet(struct path_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
     struct net_peer *peer = &state->net->peers[pe];
-    weft_status status = await_staging(state, peer);
-    if (!status && channel->settle)
+    weft_status status = await_notifications(state, peer);
+    if (!status && channel->confirm_after_writes)
         status = net_await_writes(state, peer);
-    channel->settle = false;
+    channel->confirm_after_writes = false;
     return status;
 }
 
-weft_status net_complete(struct path_state *state)
+weft_status net_complete_context(struct path_state *state)
 {
-    weft_status status = WEFT_OK, first;
+    weft_status status = WEFT_OK, failure;
     for (int i = 0; i < state->touched_count && !status; i++)
         status = prepare_quiet(state, state->touched[i]);
     for (int i = 0; i < state->touched_count; i++)
-        ask(state, state->touched[i]);
+        request_acknowledgement(state, state->touched[i]);
     for (int i = 0; i < state->touched_count && !status; i++)
-        status = complete(state, state->touched[i]);
-    if (!status && state->under_way)
-        status = await_answers(state);
-    first = tell_failure(state);
-    forget_idle(state);
-    return first ? first : status;
+        status = complete_peer(state, state->touched[i]);
+    if (!status && state->in_flight)
+        status = await_operations(state);
+    failure = return_failure(state);
+    drop_idle_channels(state);
+    return failure ? failure : status;
 }
 
-weft_status net_order(struct path_state *state)
+weft_status net_order_context(struct path_state *state)
 {
-    weft_status status = tell_failure(state);
+    weft_status status = return_failure(state);
     for (int i = 0; i < state->touched_count; i++) {
         int pe = state->touched[i];
         net_fence_channel(state->net, &state->channels[pe]);
         if (!status)
-            status = net_failure(state->net, &state->net->peers[pe]);
+            status = net_check_failure(state->net, &state->net->peers[pe]);
     }
     return status;
 }

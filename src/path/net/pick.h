@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs each PE takes, of those that it could use: a pure function of what all PEs have told
- * each other, so that every PE of a node comes to the same division without asking again. Tested by
+/* Divides the NICs among the PEs of a node. It is a pure function of the exchanged records, so that
+ * every PE of a node computes the same division without another exchange. It is tested by
  * tables. */
 #ifndef WEFT_PATH_NET_PICK_H
 #define WEFT_PATH_NET_PICK_H
@@ -9,43 +9,43 @@
 #include <stdint.h>
 
 enum {
-    NET_RAILS = 8,      /* NICs that a PE uses, at most */
-    NET_CANDIDATES = 16 /* NICs that a PE tells of, at most */
+    NET_RAILS = 8,      /* NICs that a PE uses at most */
+    NET_CANDIDATES = 16 /* NICs that a PE reports at most */
 };
 
-/* A NIC as its PE tells of it. Names, networks and addresses are numbers that are equal where those
+/* A NIC that its PE can use. Names, networks and addresses are hashes, equal where the texts
  * are. */
 struct net_candidate {
     uint64_t name;
-    uint64_t network; /* 0 = not told: taken to reach all others */
-    uint64_t address; /* of the PE there; 0 = not told */
-    uint32_t mbps;    /* 0 = not told */
-    uint8_t near;     /* enum net_near */
-    bool spreads;     /* more such NICs are known to give more */
+    uint64_t network; /* 0: unknown, and taken to reach all PEs */
+    uint64_t address; /* the PE's address there; 0 if unknown */
+    uint32_t mbps;    /* Mbit/s; 0 if unknown */
+    uint8_t distance; /* enum net_distance */
+    bool spreads;     /* A transfer over several such NICs is faster than over one. */
 };
 
-/* What a PE tells. */
+/* What one PE reports to all. */
 struct net_candidates {
     int32_t count;
-    int32_t rails; /* NICs that its large transfers are spread over; 0 = as many as are its share */
-    struct net_candidate list[NET_CANDIDATES]; /* better ones first */
+    int32_t requested_rails;                   /* NICs for large transfers; 0: the PE's share */
+    struct net_candidate list[NET_CANDIDATES]; /* the best first */
 };
 
 struct net_picked {
-    int home;             /* in the list: what messages go over; -1 = none */
-    int rails[NET_RAILS]; /* what large transfers go over, the nearest first */
+    int first_rail;       /* index in `list` of the NIC that carries messages; -1 if none */
+    int rails[NET_RAILS]; /* indices of the NICs for large transfers, the nearest first */
     int count;
-    int equal;    /* NICs as near as the nearest one */
-    bool crowded; /* all PEs of the node, more than one, are on this one NIC */
+    int equally_near;    /* number of NICs as near as the nearest one */
+    bool all_on_one_nic; /* All PEs of the node, more than one, use one NIC. */
 };
 
 /* all, node_of: [npes].
  *
- * Home is a NIC of one network for all PEs, where networks are told and they have one in common:
- * the fastest such, in the order of PE 0. Large transfers go over the nearest NICs, home or not.
- * PEs of a node choose in their order, and among equally near ones take that which the fewest have
- * taken. A NIC whose address a PE of another node has too, such as a bridge to containers, is left
- * out while there are others. */
+ * The first rail is on one network for all PEs if the networks are known and the PEs have one in
+ * common: that of PE 0's fastest NIC. Large transfers use the nearest NICs, whether the first rail
+ * is one of them or not. The PEs of a node choose in the order of their numbers; among equally near
+ * NICs a PE takes the one that the fewest PEs have taken. A NIC whose address exists on another
+ * node too, such as a container bridge, is left out while there are others. */
 void net_pick(const struct net_candidates *all, const int *node_of, int npes, int pe,
               struct net_picked *picked);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What makes path net go on: reading completions, by whoever waits, and by a thread for those who
- * compute. The thread keeps away while callers poll often, and sleeps while nothing comes: on the
- * descriptor of the completion queue where the provider has one, else for a time that grows. */
+/* Progress of path net: callers that wait read completions, and a progress thread does so while the
+ * application computes. The thread is suspended while callers poll often. It sleeps while nothing
+ * comes: on the file descriptor of the completion queue if the provider has one, else with an
+ * exponential back-off. */
 #include "path/net/stripe.h"
 
 #include "base/clock.h"
@@ -19,35 +20,39 @@
 #include <unistd.h>
 
 enum {
-    ENTRIES = 16,                  /* read at once */
-    ROUNDS = 8,                    /* at most, before others get the lock */
-    GRACE_NS = 2000 * 1000 * 1000, /* for the launcher's account of a death to arrive */
-    OFTEN = 4,                     /* polls by callers in one nap: the thread is not needed, */
-    OFTEN_NS = 10 * 1000,          /* where they are so near to each other; or its CPU is shared */
-    NAP_SHORTEST_NS = 20 * 1000,
-    NAP_LONGEST_NS = 1000 * 1000,
-    NAP_SPARE_NS = 200 * 1000, /* on leave, unless it would stop a caller */
-    TURN_PES =
-        4, /* on each CPU: with so many times as many the longest nap is so many times as long */
-    SLEEP_MS = 100,        /* at most, while nothing is under way */
-    AWAKE_NS = 100 * 1000, /* the thread, after two events as near to each other */
+    READ_ENTRIES = 16, /* completions read at once */
+    READ_ROUNDS = 8,   /* reads before other threads get the lock */
+    LAUNCHER_WAIT_NS =
+        2000 * 1000 * 1000, /* time for the launcher's report of a peer's death to arrive */
+    OFTEN_POLLS =
+        4, /* polls by callers during one back-off that suspend the thread, if CPUs are shared */
+    OFTEN_NS = 10 * 1000, /* average time between polls by callers that suspends the thread, if CPUs
+                             are not shared */
+    BACKOFF_LEAST_NS = 20 * 1000,
+    BACKOFF_MOST_NS = 1000 * 1000,
+    SUSPEND_NS =
+        200 * 1000, /* time between checks of a suspended thread that takes no CPU from a caller */
+    PES_PER_TURN = 4,      /* with n times this number of PEs on each CPU, the longest back-off is n
+                              times as long */
+    SLEEP_MS = 100,        /* longest sleep while nothing is in flight */
+    AWAKE_NS = 100 * 1000, /* time that the thread polls on after two events within the same time */
 };
 
 /* ------------------------------------------------------------------------------------- failures */
 
-/* The launcher may know better why a peer does not answer: its death ends the job, with its
- * account. The first who is told of the failure waits for that. */
-static void get_account(struct path_common *net, struct net_peer *peer)
+/* The launcher may report why a peer does not answer: a peer that died ends the job with a report.
+ * The first caller that finds the failure waits for that report. */
+static void await_launcher_report(struct path_common *net, struct net_peer *peer)
 {
-    struct path_wait wait = net_waiting(net, peer, BOX_OP_QUIET, 0);
+    struct path_wait wait = net_make_wait(net, peer, BOX_OP_QUIET, 0);
     weft_status status = WEFT_OK;
-    uint64_t until = clock_now_ns() + GRACE_NS;
-    peer->accounted = true;
+    uint64_t until = clock_now_ns() + LAUNCHER_WAIT_NS;
+    peer->launcher_queried = true;
     pthread_mutex_unlock(&net->lock);
     while (!status && clock_now_ns() < until)
         status = path_wait_step(&wait, 0);
     path_wait_end(&wait);
-    net_enter(net);
+    net_lock(net);
     if (status != WEFT_ERR_PEER_DEAD)
         return;
     peer->failed = status;
@@ -55,12 +60,12 @@ static void get_account(struct path_common *net, struct net_peer *peer)
              NET_SENTENCE_BYTES - 40, base_last_error());
 }
 
-weft_status net_failure(struct path_common *net, struct net_peer *peer)
+weft_status net_check_failure(struct path_common *net, struct net_peer *peer)
 {
     if (likely(!peer->failed && !net->failed))
         return WEFT_OK;
-    if (!peer->accounted)
-        get_account(net, peer);
+    if (!peer->launcher_queried)
+        await_launcher_report(net, peer);
     return peer->failed ? base_fail(peer->failed, "%s", peer->sentence)
                         : base_fail(net->failed, "%s", net->sentence);
 }
@@ -70,20 +75,20 @@ void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status s
 {
     if (peer->failed)
         return;
-    char copy[NET_SENTENCE_BYTES]; /* may be the last error itself */
+    char copy[NET_SENTENCE_BYTES]; /* `sentence` may be the last error itself. */
     snprintf(copy, sizeof copy, "%.*s", NET_SENTENCE_BYTES - 1, sentence);
     memcpy(peer->sentence, copy, sizeof copy);
     peer->failed = status;
-    if (peer->open)
-        net_give_message(net, peer->open);
-    peer->open = NULL;
-    net_fail_answers(net, peer);
-    net_forget_kept(net, peer);
-    net_stripe_forget(net, peer);
+    if (peer->open_message)
+        net_free_message(net, peer->open_message);
+    peer->open_message = NULL;
+    net_drop_answers(net, peer);
+    net_drop_unacknowledged(net, peer);
+    net_stripe_drop_lost(net, peer);
 }
 
-static void fail_operation(struct path_common *net, struct net_rail *rail,
-                           struct fi_cq_err_entry *error)
+static void handle_completion_error(struct path_common *net, struct net_rail *rail,
+                                    struct fi_cq_err_entry *error)
 {
     static const char *const doing[] = {
         [NET_POST_SEND] = "a message to",
@@ -91,7 +96,8 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
         [NET_POST_STAGED] = "a remote access at",
     };
     struct net_post *post = error->op_context;
-    char cause[128], sentence[NET_SENTENCE_BYTES], where[NET_WHERE_BYTES], limit[96];
+    char cause[128], sentence[NET_SENTENCE_BYTES], address_text[NET_ADDRESS_TEXT_BYTES],
+        limit_text[96];
     const char *more =
         fi_cq_strerror(rail->cq, error->prov_errno, error->err_data, cause, sizeof cause);
     if (!more || !more[strspn(more, " ")] || strcmp(more, net->lib->strerror(error->err)) == 0)
@@ -107,37 +113,37 @@ static void fail_operation(struct path_common *net, struct net_rail *rail,
         net_stripe_failed(net, rail, post, more);
         return;
     }
-    if (post->kind == NET_POST_SEND && ((struct net_message *)(void *)post)->probe) {
-        net_probe_failed(post->peer, (int)(rail - net->rails));
+    if (post->kind == NET_POST_SEND && ((struct net_message *)(void *)post)->is_probe) {
+        net_mark_probe_failed(post->peer, (int)(rail - net->rails));
         net_message_sent(net, (struct net_message *)(void *)post);
         return;
     }
     const char *what = net->lib->strerror(error->err);
     bool further = strcmp(more, what) != 0;
-    net_limit(rail, error->err, limit, sizeof limit);
+    net_limit_text(rail, error->err, limit_text, sizeof limit_text);
     snprintf(sentence, sizeof sentence, "%s PE %d%s failed (provider %s on %s): %s%s%s%s%s",
              doing[post->kind], post->peer->pe,
-             net_where(rail, (int)(rail - net->rails), post->peer, where), net->provider,
-             net_interface(rail), what, further ? " (" : "", further ? more : "",
-             further ? ")" : "", limit);
-    if (post->kind == NET_POST_STAGED && net_stage_proves(post))
-        snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_WHY_BYTES - 1, sentence);
-    else if (post->kind != NET_POST_SEND || !net_suspect(net, post->peer, sentence, more))
-        net_give_up(net, post->peer, sentence);
+             net_address_text(rail, (int)(rail - net->rails), post->peer, address_text),
+             net->provider, net_interface_name(rail), what, further ? " (" : "",
+             further ? more : "", further ? ")" : "", limit_text);
+    if (post->kind == NET_POST_STAGED && net_stage_is_proof(post))
+        snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_REASON_BYTES - 1,
+                 sentence);
+    else if (post->kind != NET_POST_SEND || !net_mark_suspected(net, post->peer, sentence, more))
+        net_give_up_peer(net, post->peer, sentence);
     if (post->kind == NET_POST_SEND)
         net_message_sent(net, (struct net_message *)(void *)post);
     else if (post->kind == NET_POST_STAGED)
-        net_stage_done(net, post, false);
+        net_stage_completed(net, post, false);
     else
         net_direct_done(net, (struct net_direct *)(void *)post, false);
 }
 
 /* ---------------------------------------------------------------------------------- completions */
 
-/* That a message has left tells nothing of the peer: a wait must not take it for a move of
- * anybody. */
-static void completed(struct path_common *net, struct net_post *post, size_t bytes,
-                      fi_addr_t source)
+/* The completion of a send says nothing about the peer, so a wait must not count it as progress. */
+static void handle_completion(struct path_common *net, struct net_post *post, size_t bytes,
+                              fi_addr_t source)
 {
     net->events += post->kind != NET_POST_SEND;
     switch (post->kind) {
@@ -145,10 +151,10 @@ static void completed(struct path_common *net, struct net_post *post, size_t byt
         net_message_sent(net, (struct net_message *)(void *)post);
         break;
     case NET_POST_RECEIVE:
-        net_message_came(net, (struct net_message *)(void *)post, bytes, source);
+        net_message_received(net, (struct net_message *)(void *)post, bytes, source);
         break;
     case NET_POST_STAGED:
-        net_stage_done(net, post, true);
+        net_stage_completed(net, post, true);
         break;
     case NET_POST_DIRECT:
         net_direct_done(net, (struct net_direct *)(void *)post, true);
@@ -159,42 +165,43 @@ static void completed(struct path_common *net, struct net_post *post, size_t byt
     }
 }
 
-static void left(struct net_rail *rail, struct net_post *post)
+static void uncount_read(struct net_rail *rail, struct net_post *post)
 {
-    if (!post || !post->reads)
+    if (!post || !post->counted_read)
         return;
-    post->reads = false;
-    rail->reads--;
-    rail->unread_ns = 0;
+    post->counted_read = false;
+    rail->reads_in_flight--;
+    rail->read_wait_ns = 0;
 }
 
-/* How many were read. */
-static int read_some(struct path_common *net, struct net_rail *rail)
+/* Reads completions once. Returns their number. */
+static int read_completions(struct path_common *net, struct net_rail *rail)
 {
-    struct fi_cq_msg_entry entries[ENTRIES];
-    fi_addr_t sources[ENTRIES];
-    bool told = rail->traits.tells_source;
-    ssize_t n = told ? fi_cq_readfrom(rail->cq, entries, ENTRIES, sources)
-                     : fi_cq_read(rail->cq, entries, ENTRIES);
+    struct fi_cq_msg_entry entries[READ_ENTRIES];
+    fi_addr_t sources[READ_ENTRIES];
+    bool has_source = rail->traits.reports_source;
+    ssize_t n = has_source ? fi_cq_readfrom(rail->cq, entries, READ_ENTRIES, sources)
+                           : fi_cq_read(rail->cq, entries, READ_ENTRIES);
     for (ssize_t i = 0; i < n; i++) {
-        left(rail, entries[i].op_context);
-        completed(net, entries[i].op_context, entries[i].len, told ? sources[i] : FI_ADDR_NOTAVAIL);
+        uncount_read(rail, entries[i].op_context);
+        handle_completion(net, entries[i].op_context, entries[i].len,
+                          has_source ? sources[i] : FI_ADDR_NOTAVAIL);
     }
     if (n != -FI_EAVAIL)
         return n > 0 ? (int)n : 0;
     struct fi_cq_err_entry error = {0};
     if (fi_cq_readerr(rail->cq, &error, 0) != 1)
         return 0;
-    left(rail, error.op_context);
-    fail_operation(net, rail, &error);
+    uncount_read(rail, error.op_context);
+    handle_completion_error(net, rail, &error);
     return 1;
 }
 
 int net_read_rail(struct path_common *net, struct net_rail *rail)
 {
-    int all = 0, some = ENTRIES;
-    for (int round = 0; round < ROUNDS && some == ENTRIES; round++)
-        all += some = read_some(net, rail);
+    int all = 0, count = READ_ENTRIES;
+    for (int round = 0; round < READ_ROUNDS && count == READ_ENTRIES; round++)
+        all += count = read_completions(net, rail);
     return all;
 }
 
@@ -204,78 +211,83 @@ bool net_poll(struct path_common *net)
     for (int i = 0; i < net->rail_count; i++)
         if (net->rails[i].endpoint)
             all += net_read_rail(net, &net->rails[i]);
-    int own = net->late ? net_finish_late(net) : 0;
-    if (net->stages)
+    int own = net->incomplete ? net_finish_incomplete(net) : 0;
+    if (net->active_stages)
         own += net_stage_advance(net);
     net->events += (uint64_t)own;
     all += own;
-    if (net->stripes || net->rail_count > 1)
+    if (net->fragment_count || net->rail_count > 1)
         net_stripe_advance(net);
-    if (net->waiting)
-        net_retry(net);
-    if (net->answering && !net->leaving)
+    if (net->blocked_sends)
+        net_retry_sends(net);
+    if (net->to_answer && !net->answers_stopped)
         net_send_answers(net);
     return all > 0;
 }
 
-/* ofi_rxm gives the room of a message that it has not told of yet back to its connection, also when
- * that has just been closed, and dies of it where connections have rooms of their own (verbs). So
- * what is still coming is taken first: answers that nobody waits for. None is given any more, and
- * other PEs have come as far (the barrier of job_leave_paths()), so that it ends. */
+/* ofi_rxm returns the receive buffer of an unreported message to its connection even after the
+ * connection has been closed, and crashes if connections have buffers of their own (verbs). So this
+ * PE first receives what is still coming, which is answers that no caller waits for. It sends no
+ * more answers itself, and all PEs have come to this point (the barrier of job_leave_paths()), so
+ * the loop ends. */
 void net_drain(struct path_common *net)
 {
     enum { STILL_NS = 2 * 1000 * 1000, MOST_NS = 100 * 1000 * 1000 };
     if (net->process != getpid() || !strstr(net->provider, ";ofi_rxm"))
         return;
-    net_enter(net);
-    net->leaving = true;
+    net_lock(net);
+    net->answers_stopped = true;
     uint64_t now = clock_now_ns(), until = now + MOST_NS, still = now + STILL_NS;
     while (now < still && now < until) {
-        bool came = net_poll(net);
+        bool progressed = net_poll(net);
         now = clock_now_ns();
-        still = came ? now + STILL_NS : still;
+        still = progressed ? now + STILL_NS : still;
     }
     pthread_mutex_unlock(&net->lock);
 }
 
-/* -------------------------------------------------------------------------------------- callers */
+/* ----------------------------------------------------------------------------- waits of callers */
 
-/* Who was waited for, and where; and what libfabric keeps to itself. */
-static weft_status tell_wait(struct path_common *net, const struct net_peer *peer,
-                             weft_status status)
+/* Adds the peer, its address and the NIC to the error of a wait, and a limit of open files that
+ * libfabric does not report. */
+static weft_status add_wait_context(struct path_common *net, const struct net_peer *peer,
+                                    weft_status status)
 {
-    const struct net_rail *rail = &net->rails[peer->via];
-    char where[NET_WHERE_BYTES], limit[96] = "";
-    if (status == WEFT_ERR_TIMEOUT && net_no_descriptor())
-        net_limit(rail, EMFILE, limit, sizeof limit);
+    const struct net_rail *rail = &net->rails[peer->current_rail];
+    char address_text[NET_ADDRESS_TEXT_BYTES], limit_text[96] = "";
+    if (status == WEFT_ERR_TIMEOUT && net_out_of_descriptors())
+        net_limit_text(rail, EMFILE, limit_text, sizeof limit_text);
     return base_fail_context(status, "path net to PE %d%s over %s%s", peer->pe,
-                             net_where(rail, peer->via, peer, where), net_interface(rail), limit);
+                             net_address_text(rail, peer->current_rail, peer, address_text),
+                             net_interface_name(rail), limit_text);
 }
 
 weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait)
 {
-    atomic_fetch_add_explicit(&net->polls, 1, memory_order_relaxed);
-    bool came = net_poll(net);
+    atomic_fetch_add_explicit(&net->caller_polls, 1, memory_order_relaxed);
+    bool progressed = net_poll(net);
     if (unlikely(peer->failed || net->failed))
-        return net_failure(net, peer);
-    if (came)
+        return net_check_failure(net, peer);
+    if (progressed)
         return WEFT_OK;
     uint64_t events = net->events;
     pthread_mutex_unlock(&net->lock);
     weft_status status = path_wait_step(wait, events);
-    net_enter(net);
-    return unlikely(status) ? tell_wait(net, peer, status) : WEFT_OK;
+    net_lock(net);
+    return unlikely(status) ? add_wait_context(net, peer, status) : WEFT_OK;
 }
 
-/* ----------------------------------------------------------------------------------- the thread */
+/* ------------------------------------------------------------------------------ progress thread */
 
-static void nap(uint64_t ns)
+static void sleep_ns(uint64_t ns)
 {
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* The descriptors of all queues; false: one has none, or something has come. Lock held. */
-static bool may_sleep(struct path_common *net, struct pollfd *wait, nfds_t *count, bool *sleeps)
+/* Gets the file descriptors of all completion queues. False if one has none, or if something has
+ * come. Lock held. */
+static bool get_wait_descriptors(struct path_common *net, struct pollfd *wait, nfds_t *count,
+                                 bool *sleeps)
 {
     *sleeps = true;
     for (int i = 0; i < net->rail_count; i++) {
@@ -283,106 +295,109 @@ static bool may_sleep(struct path_common *net, struct pollfd *wait, nfds_t *coun
         if (!rail->endpoint)
             continue;
         struct fid *queue = &rail->cq->fid;
-        *sleeps = *sleeps && rail->descriptor >= 0;
+        *sleeps = *sleeps && rail->wait_descriptor >= 0;
         if (!*sleeps || fi_trywait(rail->fabric, &queue, 1) != FI_SUCCESS)
             return false;
-        wait[(*count)++] = (struct pollfd){.fd = rail->descriptor, .events = POLLIN};
+        wait[(*count)++] = (struct pollfd){.fd = rail->wait_descriptor, .events = POLLIN};
     }
     return true;
 }
 
-/* Until something comes, or the thread shall stop. Without a descriptor: for *ns, which doubles. */
+/* Sleeps until something comes or the thread must stop. Without a file descriptor it sleeps *ns,
+ * and doubles *ns. */
 static void sleep_for_event(struct path_common *net, uint64_t *ns)
 {
-    struct pollfd wait[NET_RAILS + 1] = {{.fd = net->wake, .events = POLLIN}};
+    struct pollfd wait[NET_RAILS + 1] = {{.fd = net->wake_descriptor, .events = POLLIN}};
     nfds_t count = 1;
     bool sleeps;
-    net_enter(net);
-    bool quiet = may_sleep(net, wait, &count, &sleeps);
-    bool under_way = net->waiting || net->stripes;
+    net_lock(net);
+    bool quiet = get_wait_descriptors(net, wait, &count, &sleeps);
+    bool in_flight = net->blocked_sends || net->fragment_count;
     for (int i = 0; i < net->rail_count; i++)
-        under_way |= net->rails[i].sending > 0;
+        in_flight |= net->rails[i].sends_in_flight > 0;
     pthread_mutex_unlock(&net->lock);
     if (quiet)
-        poll(wait, count, under_way ? 1 : SLEEP_MS);
+        poll(wait, count, in_flight ? 1 : SLEEP_MS);
     if (sleeps)
         return;
-    nap(*ns);
-    *ns = 2 * *ns < NAP_LONGEST_NS ? 2 * *ns : NAP_LONGEST_NS;
+    sleep_ns(*ns);
+    *ns = 2 * *ns < BACKOFF_MOST_NS ? 2 * *ns : BACKOFF_MOST_NS;
 }
 
-/* Whether callers have polled by themselves while it napped; then they are left alone with the
- * lock. Where this thread would take a CPU from them it naps longer; where others share it, it may
- * come to messages before they do. */
-static bool on_leave(struct path_common *net, uint64_t *nap_ns, uint32_t *seen)
+/* Whether callers have polled often enough during the back-off; the thread then leaves the lock to
+ * them. It backs off longer if it would take a CPU from a caller. If PEs share CPUs, the thread may
+ * handle messages before a caller runs. */
+static bool should_suspend(struct path_common *net, uint64_t *backoff_ns, uint32_t *seen)
 {
     const struct path_world *world = net->world;
     int pes = world->boot->local_npes;
     bool crowded = pes > world->cpus;
     bool stops = 2 * pes > world->cpus &&
                  (crowded || atomic_load_explicit(&world->alone, memory_order_relaxed));
-    uint32_t polls = atomic_load_explicit(&net->polls, memory_order_relaxed);
-    bool often = polls - *seen >= (crowded ? OFTEN : *nap_ns / OFTEN_NS);
+    uint32_t polls = atomic_load_explicit(&net->caller_polls, memory_order_relaxed);
+    bool often = polls - *seen >= (crowded ? OFTEN_POLLS : *backoff_ns / OFTEN_NS);
     *seen = polls;
-    uint64_t turns = (uint64_t)(pes / world->cpus / TURN_PES); /* many PEs take turns on a CPU */
-    *nap_ns = stops ? NAP_LONGEST_NS * (turns ? turns : 1) : NAP_SPARE_NS;
+    uint64_t turns = (uint64_t)(pes / world->cpus / PES_PER_TURN); /* PEs take turns on a CPU */
+    *backoff_ns = stops ? BACKOFF_MOST_NS * (turns ? turns : 1) : SUSPEND_NS;
     return often;
 }
 
-static void *run(void *argument)
+static void *run_progress_thread(void *argument)
 {
     struct path_common *net = argument;
-    uint64_t nap_ns = NAP_SHORTEST_NS, leave_ns = NAP_SPARE_NS, last_ns = 0, awake_until = 0;
+    uint64_t backoff_ns = BACKOFF_LEAST_NS, suspend_ns = SUSPEND_NS, last_ns = 0, awake_until = 0;
     uint32_t seen = 0;
     while (!atomic_load_explicit(&net->stop, memory_order_relaxed)) {
-        if (on_leave(net, &leave_ns, &seen) || pthread_mutex_trylock(&net->lock)) {
-            nap(leave_ns);
+        if (should_suspend(net, &suspend_ns, &seen) || pthread_mutex_trylock(&net->lock)) {
+            sleep_ns(suspend_ns);
             continue;
         }
-        bool came = net_poll(net);
-        bool restless = net->late || net->restless;
+        bool progressed = net_poll(net);
+        bool needs_polling = net->incomplete || net->needs_polling;
         pthread_mutex_unlock(&net->lock);
         uint64_t now = clock_now_ns();
-        if (came) {
-            nap_ns = NAP_SHORTEST_NS;
+        if (progressed) {
+            backoff_ns = BACKOFF_LEAST_NS;
             awake_until = now - last_ns < AWAKE_NS ? now + AWAKE_NS : now;
             last_ns = now;
-        } else if (restless || now < awake_until) {
-            sched_yield(); /* the GPU is at it, and nothing will wake us; or waking takes longer */
+        } else if (needs_polling || now < awake_until) {
+            sched_yield(); /* Copies of the GPU, or FI_EAGAIN, end without an event; or an event is
+                              expected sooner than a wake-up takes. */
         } else {
-            sleep_for_event(net, &nap_ns);
+            sleep_for_event(net, &backoff_ns);
         }
     }
     return NULL;
 }
 
-/* A process that ends without finalizing: the thread must not run into the library's own end. */
+/* In a process that ends without finalizing, the thread must end before libfabric's own exit
+ * handlers run. */
 static struct path_common *running;
 static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void join(struct path_common *net)
+static void join_progress_thread(struct path_common *net)
 {
     uint64_t one = 1;
-    if (!net->threaded || net->process != getpid())
+    if (!net->thread_started || net->process != getpid())
         return;
-    net->threaded = false;
+    net->thread_started = false;
     atomic_store_explicit(&net->stop, true, memory_order_relaxed);
-    while (write(net->wake, &one, sizeof one) < 0 && errno == EINTR)
+    while (write(net->wake_descriptor, &one, sizeof one) < 0 && errno == EINTR)
         ;
     pthread_join(net->thread, NULL);
 }
 
-static void at_exit(void)
+static void join_at_exit(void)
 {
     pthread_mutex_lock(&running_lock);
     for (struct path_common *net = running; net; net = net->next_running)
-        join(net);
+        join_progress_thread(net);
     pthread_mutex_unlock(&running_lock);
 }
 
 static void register_at_exit(void)
 {
-    atexit(at_exit);
+    atexit(join_at_exit);
 }
 
 weft_status net_start_thread(struct path_common *net)
@@ -390,13 +405,13 @@ weft_status net_start_thread(struct path_common *net)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_at_exit);
     net->process = getpid();
-    net->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (net->wake < 0)
+    net->wake_descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (net->wake_descriptor < 0)
         return base_fail(WEFT_ERR_SYSTEM, "eventfd: %s", strerror(errno));
-    int error = thread_start(&net->thread, run, net);
+    int error = thread_start(&net->thread, run_progress_thread, net);
     if (error)
         return base_fail(WEFT_ERR_SYSTEM, "path net: pthread_create: %s", strerror(error));
-    net->threaded = true;
+    net->thread_started = true;
     pthread_mutex_lock(&running_lock);
     net->next_running = running;
     running = net;
@@ -412,9 +427,9 @@ void net_stop_thread(struct path_common *net)
         at = &(*at)->next_running;
     if (*at)
         *at = net->next_running;
-    join(net);
+    join_progress_thread(net);
     pthread_mutex_unlock(&running_lock);
-    if (net->wake >= 0)
-        close(net->wake);
-    net->wake = -1;
+    if (net->wake_descriptor >= 0)
+        close(net->wake_descriptor);
+    net->wake_descriptor = -1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes in messages: requests of peers, which are carried out on this PE's memory (serve.h),
- * and answers to this PE's own (ask.c). */
+/* Executes the records of messages: requests of peers on this PE's memory (serve.h), and answers to
+ * this PE's own requests (ask.c). */
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
@@ -13,36 +13,39 @@
 enum {
     ANSWER_MOST = NET_MESSAGE_BYTES - sizeof(struct net_head) - sizeof(struct net_record) -
                   sizeof(struct net_result),
-    FETCH_MOST = 256 << 10, /* as much as is asked for at a time */
-    ROOM_MOST = 1 << 30 /* bytes of a room: the most that WEFT_NET_LOT and WEFT_NET_LOTS come to */
+    FETCH_MOST = 256 << 10, /* bytes of a get at most */
+    STAGING_MOST =
+        1
+        << 30 /* bytes of a staging buffer: the largest product of WEFT_NET_LOT and WEFT_NET_LOTS */
 };
 
 /* ------------------------------------------------------------------------------------- requests */
 
-/* data: what is sent back with it. */
-static void *answer(struct path_common *net, struct net_peer *to, enum net_kind kind,
-                    struct net_result result, size_t bytes)
+/* Adds an answer with `bytes` bytes of data. Returns the address of the data; NULL if no memory is
+ * left. */
+static void *add_result(struct path_common *net, struct net_peer *to, enum net_kind kind,
+                        struct net_result result, size_t bytes)
 {
-    struct net_record *record = net_answer(net, to, sizeof result + bytes);
+    struct net_record *record = net_add_answer(net, to, sizeof result + bytes);
     if (!record)
         return NULL;
     record->kind = (uint8_t)kind;
     record->bytes = (uint32_t)bytes;
-    memcpy(net_behind(record), &result, sizeof result);
-    return (struct net_result *)net_behind(record) + 1;
+    memcpy(net_payload(record), &result, sizeof result);
+    return (struct net_result *)net_payload(record) + 1;
 }
 
-void net_tell_failure(struct path_common *net, struct net_peer *to, weft_status status)
+void net_report_failure(struct path_common *net, struct net_peer *to, weft_status status)
 {
     const char *sentence = base_last_error();
     size_t length = strnlen(sentence, NET_SENTENCE_BYTES / 2);
-    void *data = answer(net, to, NET_DATA, (struct net_result){.status = status}, length);
+    void *data = add_result(net, to, NET_DATA, (struct net_result){.status = status}, length);
     if (data)
         memcpy(data, sentence, length);
 }
 
-static weft_status begin(struct path_common *net, const struct net_record *record,
-                         enum serve_operation operation, void *data)
+static weft_status begin_request(struct path_common *net, const struct net_record *record,
+                                 enum serve_operation operation, void *data)
 {
     const struct serve_request request = {.operation = (uint8_t)operation,
                                           .segment = record->segment,
@@ -51,10 +54,10 @@ static weft_status begin(struct path_common *net, const struct net_record *recor
     return serve_begin(net->serve, &request, data, NULL);
 }
 
-static void carry_out_atomic(struct path_common *net, struct net_peer *from,
-                             struct net_record *record)
+static void execute_atomic(struct path_common *net, struct net_peer *from,
+                           struct net_record *record)
 {
-    const struct net_atomic *atomic = net_behind(record);
+    const struct net_atomic *atomic = net_payload(record);
     const struct serve_request request = {.operation = SERVE_ATOMIC,
                                           .segment = record->segment,
                                           .amo = record->amo,
@@ -65,154 +68,163 @@ static void carry_out_atomic(struct path_common *net, struct net_peer *from,
     uint64_t before = 0;
     weft_status status = serve_begin(net->serve, &request, NULL, atomic->token ? &before : NULL);
     if (status && !atomic->token)
-        net_tell_failure(net, from, status);
+        net_report_failure(net, from, status);
     if (!atomic->token)
         return;
     struct net_result result = {.token = atomic->token, .status = status};
-    size_t width = status ? 0 : record->width; /* serve_begin() has taken it: 4 or 8 */
-    void *data = answer(net, from, NET_DATA, result, width);
+    size_t width = status ? 0 : record->width; /* serve_begin() has accepted the width: 4 or 8. */
+    void *data = add_result(net, from, NET_DATA, result, width);
     if (data)
-        memcpy(data, &before, width); /* little endian, as all that Weft runs on */
+        memcpy(data, &before, width); /* Weft runs on little-endian machines only. */
 }
 
-/* A part of the room of a peer. NULL: its room has none there. */
-static void *lot_of(const struct net_peer *from, const struct net_lot *lot)
+/* The address of a slot in the staging buffer for the peer. NULL if the buffer does not contain
+ * it. */
+static void *find_slot(const struct net_peer *from, const struct net_slot *slot)
 {
-    if (!from->room || lot->position > from->room_bytes ||
-        lot->bytes > from->room_bytes - lot->position) {
-        base_fail(WEFT_ERR_ARGUMENT, "a lot of %u bytes at %llu of a room of %zu", lot->bytes,
-                  (unsigned long long)lot->position, from->room_bytes);
+    if (!from->staging_buffer || slot->offset > from->staging_bytes ||
+        slot->bytes > from->staging_bytes - slot->offset) {
+        base_fail(WEFT_ERR_ARGUMENT,
+                  "a slot of %u bytes at offset %llu of a staging buffer of %zu bytes", slot->bytes,
+                  (unsigned long long)slot->offset, from->staging_bytes);
         return NULL;
     }
-    return from->room + lot->position;
+    return from->staging_buffer + slot->offset;
 }
 
-static weft_status begin_lot(struct path_common *net, struct net_peer *from,
-                             const struct net_record *record, enum serve_operation operation)
+static weft_status begin_slot_copy(struct path_common *net, struct net_peer *from,
+                                   const struct net_record *record, enum serve_operation operation)
 {
-    const struct net_lot *lot = net_behind((struct net_record *)record);
-    void *data = lot_of(from, lot);
+    const struct net_slot *slot = net_payload((struct net_record *)record);
+    void *data = find_slot(from, slot);
     struct net_record whole = *record;
-    whole.bytes = lot->bytes;
-    return data ? begin(net, &whole, operation, data) : WEFT_ERR_ARGUMENT;
+    whole.bytes = slot->bytes;
+    return data ? begin_request(net, &whole, operation, data) : WEFT_ERR_ARGUMENT;
 }
 
-static void lift(struct path_common *net, struct net_peer *from, struct net_record *record)
+static void begin_slot_get(struct path_common *net, struct net_peer *from,
+                           struct net_record *record)
 {
-    struct net_lot *lot = net_behind(record);
-    lot->status = begin_lot(net, from, record, SERVE_GET);
+    struct net_slot *slot = net_payload(record);
+    slot->status = begin_slot_copy(net, from, record, SERVE_GET);
 }
 
-static void tell_lifted(struct path_common *net, struct net_peer *from, struct net_record *record)
+static void report_slot_ready(struct path_common *net, struct net_peer *from,
+                              struct net_record *record)
 {
-    const struct net_lot *lot = net_behind(record);
-    answer(net, from, NET_LIFTED, (struct net_result){.token = lot->token, .status = lot->status},
-           0);
+    const struct net_slot *slot = net_payload(record);
+    add_result(net, from, NET_SLOT_READY,
+               (struct net_result){.token = slot->token, .status = slot->status}, 0);
 }
 
 static void answer_data(struct path_common *net, struct net_peer *to, struct net_record *record,
                         const void *what, size_t bytes)
 {
-    const struct net_wanted *wanted = net_behind(record);
-    void *data = answer(net, to, NET_DATA, (struct net_result){.token = wanted->token}, bytes);
+    const struct net_query *query = net_payload(record);
+    void *data = add_result(net, to, NET_DATA, (struct net_result){.token = query->token}, bytes);
     if (data)
         memcpy(data, what, bytes);
 }
 
-static void tell_place(struct path_common *net, struct net_peer *from, struct net_record *record)
+static void answer_gpu_region(struct path_common *net, struct net_peer *from,
+                              struct net_record *record)
 {
-    struct net_place place;
-    net_own_place(net, (size_t)record->offset, &place);
-    answer_data(net, from, record, &place, sizeof place);
+    struct net_gpu_region region;
+    net_get_own_region(net, (size_t)record->offset, &region);
+    answer_data(net, from, record, &region, sizeof region);
 }
 
-static void tell_room(struct path_common *net, struct net_peer *from, struct net_record *record)
+static void answer_staging_buffer(struct path_common *net, struct net_peer *from,
+                                  struct net_record *record)
 {
-    const struct net_wanted *wanted = net_behind(record);
+    const struct net_query *query = net_payload(record);
     struct net_key keys[NET_RAILS];
-    net_room(net, from, wanted->bytes < ROOM_MOST ? wanted->bytes : ROOM_MOST, keys);
+    net_get_staging_buffer(net, from, query->bytes < STAGING_MOST ? query->bytes : STAGING_MOST,
+                           keys);
     answer_data(net, from, record, keys, sizeof keys);
 }
 
-/* All of it at once into pinned memory, so that the GPU is waited for once whatever number of
- * messages it takes. NULL: it is no GPU memory, or a value. */
+/* Copies the whole get into pinned memory at once, so that this PE waits once for the GPU, whatever
+ * the number of messages. NULL if the source is no GPU memory, or one value. */
 static const char *fetch_from_gpu(struct path_common *net, const struct net_record *record,
                                   uint32_t bytes, weft_status *status)
 {
     struct net_record whole = *record;
     if (record->segment != SEG_GPU || record->width)
         return NULL;
-    if (!net->fetched)
-        net->fetched = net_gpu_slab(net, FETCH_MOST);
-    if (!net->fetched)
+    if (!net->gpu_answer_buffer)
+        net->gpu_answer_buffer = net_alloc_gpu_slab(net, FETCH_MOST);
+    if (!net->gpu_answer_buffer)
         return NULL;
     whole.bytes = bytes;
-    *status = begin(net, &whole, SERVE_GET, net->fetched);
+    *status = begin_request(net, &whole, SERVE_GET, net->gpu_answer_buffer);
     if (!*status)
         *status = serve_quiet(net->serve);
-    return net->fetched;
+    return net->gpu_answer_buffer;
 }
 
-/* Into a message; of what has been fetched, or from where it is. */
-static weft_status answer_piece(struct path_common *net, const struct net_record *piece,
-                                const char *fetched, void *data)
+/* Reads a fragment into a message: from the pinned copy, or from the memory itself. */
+static weft_status read_fragment(struct path_common *net, const struct net_record *fragment,
+                                 const char *fetched, void *data)
 {
     if (fetched) {
-        memcpy(data, fetched, piece->bytes);
+        memcpy(data, fetched, fragment->bytes);
         return WEFT_OK;
     }
-    weft_status status = begin(net, piece, piece->width ? SERVE_LOAD : SERVE_GET, data);
+    weft_status status =
+        begin_request(net, fragment, fragment->width ? SERVE_LOAD : SERVE_GET, data);
     return status ? status : serve_quiet(net->serve);
 }
 
-/* In as many pieces as it takes messages. */
-static void carry_out_get(struct path_common *net, struct net_peer *from, struct net_record *record)
+/* Answers a get in as many messages as it takes. */
+static void execute_get(struct path_common *net, struct net_peer *from, struct net_record *record)
 {
-    const struct net_wanted wanted = *(const struct net_wanted *)net_behind(record);
-    struct net_record piece = *record;
+    const struct net_query query = *(const struct net_query *)net_payload(record);
+    struct net_record fragment = *record;
     weft_status status = WEFT_OK, fetch = WEFT_OK;
-    if (wanted.bytes > FETCH_MOST) {
-        net_tell_failure(net, from,
-                         base_fail(WEFT_ERR_ARGUMENT, "a get of %u bytes, of %d at most",
-                                   wanted.bytes, FETCH_MOST));
+    if (query.bytes > FETCH_MOST) {
+        net_report_failure(net, from,
+                           base_fail(WEFT_ERR_ARGUMENT, "a get of %u bytes; at most %d are allowed",
+                                     query.bytes, FETCH_MOST));
         return;
     }
-    const char *fetched = fetch_from_gpu(net, record, wanted.bytes, &fetch);
-    for (uint32_t done = 0; done < wanted.bytes && !status; done += piece.bytes) {
-        uint32_t left = wanted.bytes - done;
-        piece.bytes = left < ANSWER_MOST ? left : ANSWER_MOST;
-        piece.offset = record->offset + done;
+    const char *fetched = fetch_from_gpu(net, record, query.bytes, &fetch);
+    for (uint32_t done = 0; done < query.bytes && !status; done += fragment.bytes) {
+        uint32_t left = query.bytes - done;
+        fragment.bytes = left < ANSWER_MOST ? left : ANSWER_MOST;
+        fragment.offset = record->offset + done;
         void *data =
-            answer(net, from, NET_DATA,
-                   (struct net_result){.token = wanted.token, .position = done}, piece.bytes);
+            add_result(net, from, NET_DATA,
+                       (struct net_result){.token = query.token, .offset = done}, fragment.bytes);
         if (!data)
             return;
-        status = fetch ? fetch : answer_piece(net, &piece, fetched ? fetched + done : NULL, data);
+        status =
+            fetch ? fetch : read_fragment(net, &fragment, fetched ? fetched + done : NULL, data);
         if (!status)
             continue;
-        memset(data, 0, piece.bytes); /* of an earlier message */
+        memset(data, 0, fragment.bytes); /* The buffer has bytes of an earlier message. */
         ((struct net_result *)data - 1)->status = status;
     }
 }
 
-static void tell_key(struct path_common *net, struct net_peer *from, struct net_record *record)
+static void answer_key(struct path_common *net, struct net_peer *from, struct net_record *record)
 {
     struct net_key key = {0};
     if (record->segment < SEG_COUNT)
-        net_own_chunk(net, (enum segment_id)record->segment, record->offset, &key);
+        net_get_own_chunk(net, (enum segment_id)record->segment, record->offset, &key);
     answer_data(net, from, record, &key, sizeof key);
 }
 
-static void tell_rail_keys(struct path_common *net, struct net_peer *from,
-                           struct net_record *record)
+static void answer_rail_keys(struct path_common *net, struct net_peer *from,
+                             struct net_record *record)
 {
     struct net_key keys[NET_RAILS] = {{0}};
     if (record->segment < SEG_COUNT)
-        net_rail_keys(net, (enum segment_id)record->segment, record->offset, keys);
+        net_get_own_rail_keys(net, (enum segment_id)record->segment, record->offset, keys);
     answer_data(net, from, record, keys, sizeof keys);
 }
 
-/* ------------------------------------------------------------------------------- whole messages */
+/* ------------------------------------------------------------------------- records of a message */
 
 static size_t fixed_bytes(const struct net_record *record)
 {
@@ -221,72 +233,73 @@ static size_t fixed_bytes(const struct net_record *record)
         return sizeof(struct net_atomic);
     case NET_GET:
     case NET_KEY:
-    case NET_PLACE:
-    case NET_ROOM:
+    case NET_GPU_REGION:
+    case NET_STAGING_BUFFER:
     case NET_RAIL_KEYS:
-        return sizeof(struct net_wanted);
-    case NET_LANDED:
-    case NET_LIFT:
-        return sizeof(struct net_lot);
-    case NET_NOTE:
-        return sizeof(struct net_note);
+        return sizeof(struct net_query);
+    case NET_SLOT_PUT:
+    case NET_SLOT_GET:
+        return sizeof(struct net_slot);
+    case NET_CONTROL:
+        return sizeof(struct net_control);
     case NET_DATA:
-    case NET_LIFTED:
+    case NET_SLOT_READY:
         return sizeof(struct net_result);
     default:
         return 0;
     }
 }
 
-static void carry_out(struct path_common *net, struct net_peer *from, struct net_record *record)
+static void execute_record(struct path_common *net, struct net_peer *from,
+                           struct net_record *record)
 {
     weft_status status = WEFT_OK;
     switch (record->kind) {
     case NET_PUT:
-        status = begin(net, record, SERVE_PUT, net_behind(record));
+        status = begin_request(net, record, SERVE_PUT, net_payload(record));
         break;
     case NET_STORE:
-        status = begin(net, record, SERVE_STORE, net_behind(record));
+        status = begin_request(net, record, SERVE_STORE, net_payload(record));
         break;
     case NET_ATOMIC:
-        carry_out_atomic(net, from, record);
+        execute_atomic(net, from, record);
         break;
     case NET_GET:
-        carry_out_get(net, from, record);
+        execute_get(net, from, record);
         break;
     case NET_KEY:
-        tell_key(net, from, record);
+        answer_key(net, from, record);
         break;
-    case NET_PLACE:
-        tell_place(net, from, record);
+    case NET_GPU_REGION:
+        answer_gpu_region(net, from, record);
         break;
-    case NET_ROOM:
-        tell_room(net, from, record);
+    case NET_STAGING_BUFFER:
+        answer_staging_buffer(net, from, record);
         break;
-    case NET_LANDED:
-        status = begin_lot(net, from, record, SERVE_PUT);
+    case NET_SLOT_PUT:
+        status = begin_slot_copy(net, from, record, SERVE_PUT);
         break;
-    case NET_LIFT:
-        lift(net, from, record);
+    case NET_SLOT_GET:
+        begin_slot_get(net, from, record);
         break;
-    case NET_LIFTED:
-        net_stage_lifted(net, from, net_behind(record));
+    case NET_SLOT_READY:
+        net_stage_slot_ready(net, from, net_payload(record));
         break;
     case NET_RAIL_KEYS:
-        tell_rail_keys(net, from, record);
+        answer_rail_keys(net, from, record);
         break;
-    case NET_NOTE:
-        net_stripe_note(net, from, net_behind(record));
+    case NET_CONTROL:
+        net_handle_control(net, from, net_payload(record));
         break;
     case NET_DATA:
-        net_data_came(net, from, record);
+        net_data_received(net, from, record);
         break;
     default:
         status = base_fail(WEFT_ERR_VERSION, "a message has a record of the unknown kind %d",
                            record->kind);
     }
     if (status)
-        net_tell_failure(net, from, status);
+        net_report_failure(net, from, status);
 }
 
 static void for_each_record(struct path_common *net, struct net_peer *from,
@@ -308,19 +321,22 @@ static void for_each_record(struct path_common *net, struct net_peer *from,
     }
 }
 
-void net_serve(struct path_common *net, struct net_peer *from, struct net_message *message)
+void net_execute_records(struct path_common *net, struct net_peer *from,
+                         struct net_message *message)
 {
-    for_each_record(net, from, message, carry_out);
+    for_each_record(net, from, message, execute_record);
 }
 
-static void complete(struct path_common *net, struct net_peer *from, struct net_record *record)
+static void report_completed(struct path_common *net, struct net_peer *from,
+                             struct net_record *record)
 {
-    if (record->kind == NET_LIFT)
-        tell_lifted(net, from, record);
+    if (record->kind == NET_SLOT_GET)
+        report_slot_ready(net, from, record);
 }
 
-void net_served(struct path_common *net, struct net_peer *from, struct net_message *message)
+void net_report_completed(struct path_common *net, struct net_peer *from,
+                          struct net_message *message)
 {
-    if (from->room)
-        for_each_record(net, from, message, complete);
+    if (from->staging_buffer)
+        for_each_record(net, from, message, report_completed);
 }

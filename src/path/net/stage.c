@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pieces of GPU memory under way over path net go through: stage.h. */
+/* Moves staged fragments through their phases (stage.h). */
 #include "path/net/stage.h"
 
 #include "base/log.h"
@@ -11,268 +11,279 @@
 #include <string.h>
 
 enum {
-    FILL_LANE = 2, /* of this PE's GPU: into lots, */
-    EMPTY_LANE = 3,
+    COPY_IN_STREAM = 2, /* internal streams of this PE's GPU */
+    COPY_OUT_STREAM = 3,
 };
 
-static struct net_parcel *piece_of(const struct path_common *net, const struct net_stage *stage,
-                                   uint64_t number)
+static struct net_staged_fragment *get_fragment(const struct path_common *net,
+                                                const struct net_stage *stage, uint64_t sequence)
 {
-    return &stage->pieces[(number - 1) % net->lots];
+    return &stage->fragments[(sequence - 1) % net->slot_count];
 }
 
-static size_t position_of(const struct path_common *net, const struct net_parcel *piece)
+static size_t slot_offset(const struct path_common *net, const struct net_staged_fragment *fragment)
 {
-    return (size_t)((piece->number - 1) % net->lots) * net->lot_bytes;
+    return (size_t)((fragment->sequence - 1) % net->slot_count) * net->slot_bytes;
 }
 
-static unsigned char *lot_of(const struct path_common *net, const struct net_parcel *piece)
+static unsigned char *slot_address(const struct path_common *net,
+                                   const struct net_staged_fragment *fragment)
 {
-    return piece->post.peer->stage->lots + position_of(net, piece);
+    return fragment->post.peer->stage->slots + slot_offset(net, fragment);
 }
 
-static struct net_channel *channel_of(const struct net_parcel *piece)
+static struct net_channel *get_channel(const struct net_staged_fragment *fragment)
 {
-    return &piece->state->channels[piece->post.peer->pe];
+    return &fragment->state->channels[fragment->post.peer->pe];
 }
 
-/* ------------------------------------------------------------------------------ counts and ends */
+/* ----------------------------------------------------------------------------- channel counters */
 
-static void leave(bool *counted, uint32_t *count)
+static void uncount(bool *counted, uint32_t *count)
 {
     *count -= *counted;
     *counted = false;
 }
 
-static void join(bool *counted, uint32_t *count)
+static void count_once(bool *counted, uint32_t *count)
 {
     *count += !*counted;
     *counted = true;
 }
 
-static void end(struct net_parcel *piece)
+static void end_fragment(struct net_staged_fragment *fragment)
 {
-    struct net_channel *channel = channel_of(piece);
-    struct path_state *state = piece->state;
-    leave(&piece->staging, &channel->staging);
-    leave(&piece->filling, &channel->filling);
-    leave(&piece->writes, &channel->writes);
-    leave(&piece->reads, &channel->reads);
-    piece->phase = OVER;
-    state->under_way--;
+    struct net_channel *channel = get_channel(fragment);
+    struct path_state *state = fragment->state;
+    uncount(&fragment->counts_unnotified, &channel->unnotified);
+    uncount(&fragment->counts_source, &channel->sources_in_use);
+    uncount(&fragment->counts_write, &channel->writes);
+    uncount(&fragment->counts_read, &channel->reads);
+    fragment->phase = COMPLETE;
+    state->in_flight--;
     net_drop_state(state);
 }
 
-/* A piece is lost: what is behind it must not arrive, and those who wait are told why. */
-static void lose(struct path_common *net, struct net_peer *peer, weft_status status)
+/* Fails the peer after an error of this PE's GPU: later fragments must not arrive, and callers get
+ * the error. */
+static void fail_transfer(struct path_common *net, struct net_peer *peer, weft_status status)
 {
     char sentence[NET_SENTENCE_BYTES];
     snprintf(sentence, sizeof sentence, "path net to PE %d: %.*s", peer->pe,
              NET_SENTENCE_BYTES - 40, base_last_error());
     net_fail_peer(net, peer, status, sentence);
-    peer->accounted = true; /* it is not the peer that has failed */
+    peer->launcher_queried = true; /* This PE has failed, not the peer, so there is no report of the
+                                    launcher to wait for. */
 }
 
-/* ------------------------------------------------------------------------------------ this GPU */
+/* --------------------------------------------------------------------------- copies of this GPU */
 
-static weft_status begin_copy(struct path_common *net, struct net_parcel *piece, unsigned lane,
-                              void *to, const void *from)
+static weft_status begin_copy(struct path_common *net, struct net_staged_fragment *fragment,
+                              unsigned stream, void *to, const void *from)
 {
     struct gpu *gpu = net->world->gpu;
-    weft_status status = gpu_copy(gpu, lane, to, from, piece->bytes, GPU_IN_ORDER);
-    return status ? status : gpu_mark_put(gpu, lane, &piece->mark);
+    weft_status status = gpu_copy(gpu, stream, to, from, fragment->bytes, GPU_IN_ORDER);
+    return status ? status : gpu_event_record(gpu, stream, &fragment->copy_event);
 }
 
-static bool copied(struct path_common *net, struct net_parcel *piece)
+static bool is_copied(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    if (!piece->mark)
+    if (!fragment->copy_event)
         return true;
-    weft_status status = gpu_mark_passed(net->world->gpu, &piece->mark);
+    weft_status status = gpu_event_query(net->world->gpu, &fragment->copy_event);
     if (status) {
-        gpu_mark_drop(net->world->gpu, &piece->mark);
-        lose(net, piece->post.peer, status);
+        gpu_event_release(net->world->gpu, &fragment->copy_event);
+        fail_transfer(net, fragment->post.peer, status);
     }
-    return !piece->mark;
+    return !fragment->copy_event;
 }
 
-static void fill(struct path_common *net, struct net_parcel *piece)
+static void copy_into_slot(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    piece->phase = FILLING;
-    if (!piece->device) {
-        memcpy(lot_of(net, piece), piece->local, piece->bytes);
+    fragment->phase = COPYING_IN;
+    if (!fragment->local_is_gpu) {
+        memcpy(slot_address(net, fragment), fragment->local, fragment->bytes);
         return;
     }
-    weft_status status = begin_copy(net, piece, FILL_LANE, lot_of(net, piece), piece->local);
+    weft_status status =
+        begin_copy(net, fragment, COPY_IN_STREAM, slot_address(net, fragment), fragment->local);
     if (status)
-        lose(net, piece->post.peer, status);
+        fail_transfer(net, fragment->post.peer, status);
 }
 
-static void empty(struct path_common *net, struct net_parcel *piece)
+static void copy_out_of_slot(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    piece->phase = EMPTYING;
-    if (!piece->device) {
-        memcpy(piece->local, lot_of(net, piece), piece->bytes);
+    fragment->phase = COPYING_OUT;
+    if (!fragment->local_is_gpu) {
+        memcpy(fragment->local, slot_address(net, fragment), fragment->bytes);
         return;
     }
-    weft_status status = begin_copy(net, piece, EMPTY_LANE, piece->local, lot_of(net, piece));
+    weft_status status =
+        begin_copy(net, fragment, COPY_OUT_STREAM, fragment->local, slot_address(net, fragment));
     if (status)
-        lose(net, piece->post.peer, status);
+        fail_transfer(net, fragment->post.peer, status);
 }
 
-/* ------------------------------------------------------------------------------------- the wire */
+/* -------------------------------------------------------------------------------------- posting */
 
-static char *local_of(const struct path_common *net, const struct net_parcel *piece)
+static char *local_address(const struct path_common *net,
+                           const struct net_staged_fragment *fragment)
 {
-    return piece->here ? (char *)lot_of(net, piece) : piece->local;
+    return fragment->uses_local_slot ? (char *)slot_address(net, fragment) : fragment->local;
 }
 
-/* As one remote access over the first rail. */
-static ssize_t post(struct path_common *net, struct net_parcel *piece)
+/* Posts the fragment as one RMA operation over the first rail. */
+static ssize_t post_staged(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    struct iovec here = {local_of(net, piece), piece->bytes};
-    struct fi_rma_iov there = {piece->ends.keys[0].base, piece->bytes, piece->ends.keys[0].key};
+    struct iovec here = {local_address(net, fragment), fragment->bytes};
+    struct fi_rma_iov there = {fragment->ends.keys[0].base, fragment->bytes,
+                               fragment->ends.keys[0].key};
     struct fi_msg_rma message = {.msg_iov = &here,
-                                 .desc = &piece->ends.descriptors[0],
+                                 .desc = &fragment->ends.descriptors[0],
                                  .iov_count = 1,
-                                 .addr = piece->post.peer->address[0],
+                                 .addr = fragment->post.peer->address[0],
                                  .rma_iov = &there,
                                  .rma_iov_count = 1};
-    return net_access(&net->rails[0], &piece->post, &message, piece->write);
+    return net_post_rma(&net->rails[0], &fragment->post, &message, fragment->write);
 }
 
-static bool needs_flush(const struct net_parcel *piece)
+static bool needs_flush(const struct net_staged_fragment *fragment)
 {
-    return piece->write && !piece->there && piece->at.segment == SEG_GPU &&
-           piece->post.peer->gpu_flush;
+    return fragment->write && !fragment->uses_peer_slot && fragment->remote.segment == SEG_GPU &&
+           fragment->post.peer->gpu_needs_flush;
 }
 
-/* What a write to its final place is from now on, is for the channel to complete. */
-static void posted(struct path_common *net, struct net_parcel *piece)
+/* A write without a peer slot counts in the channel's `writes` from now on. */
+static void mark_posted(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    struct net_channel *channel = channel_of(piece);
-    struct net_peer *peer = piece->post.peer;
-    bool confirmed = piece->sure || net->rails[0].traits.confirmed, flush = needs_flush(piece);
-    piece->phase = POSTED;
-    if (!piece->write || piece->there)
+    struct net_channel *channel = get_channel(fragment);
+    struct net_peer *peer = fragment->post.peer;
+    bool confirmed = fragment->retransmittable || net->rails[0].traits.delivery_complete,
+         flush = needs_flush(fragment);
+    fragment->phase = POSTED;
+    if (!fragment->write || fragment->uses_peer_slot)
         return;
-    net_touch(piece->state, peer->pe);
-    join(&piece->writes, &channel->writes);
-    leave(&piece->staging, &channel->staging);
+    net_touch_channel(fragment->state, peer->pe);
+    count_once(&fragment->counts_write, &channel->writes);
+    uncount(&fragment->counts_unnotified, &channel->unnotified);
     if (flush && confirmed)
-        channel->settle = true;
+        channel->confirm_after_writes = true;
     if (flush && !confirmed)
-        peer->gpu_written = true; /* the message that is sent next follows the write */
+        peer->gpu_written = true; /* The next message follows the write. */
     if (flush || !confirmed)
         channel->unconfirmed = true;
     if (!confirmed)
-        peer->loose = peer->sent + 1;
+        peer->unconfirmed_write = peer->last_sent + 1;
 }
 
-static bool try_to_post(struct path_common *net, struct net_parcel *piece)
+static bool try_post_staged(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    ssize_t error = post(net, piece);
+    ssize_t error = post_staged(net, fragment);
     if (error == -FI_EAGAIN) {
-        net->restless = true;
+        net->needs_polling = true;
         return false;
     }
     if (error)
-        net_refused(net, &net->rails[0], piece->write ? "fi_writemsg" : "fi_readmsg", (int)error);
-    if (error && piece->proof) {
-        snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_WHY_BYTES - 1,
+        net_call_failed(net, &net->rails[0], fragment->write ? "fi_writemsg" : "fi_readmsg",
+                        (int)error);
+    if (error && fragment->proof) {
+        snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_REASON_BYTES - 1,
                  base_last_error());
-        end(piece);
+        end_fragment(fragment);
     } else if (error) {
-        net_fail_peer(net, piece->post.peer, WEFT_ERR_PATH, base_last_error());
+        net_fail_peer(net, fragment->post.peer, WEFT_ERR_PATH, base_last_error());
     } else {
-        piece->in_flight = true;
-        posted(net, piece);
+        fragment->in_flight = true;
+        mark_posted(net, fragment);
     }
     return true;
 }
 
-/* In parts, which wait for NICs by themselves. */
-static void hand_over(struct path_common *net, struct net_parcel *piece)
+/* Posts the fragment as fragments of stripe.h, which wait for rails. */
+static void queue_on_rails(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    const struct net_transfer transfer = {.peer = piece->post.peer,
-                                          .parcel = piece,
-                                          .ends = &piece->ends,
-                                          .local = local_of(net, piece),
-                                          .bytes = piece->bytes,
-                                          .write = piece->write,
-                                          .spread = piece->spread,
-                                          .proof = piece->proof};
-    weft_status status = net_stripe_transfer(piece->state, &transfer, &piece->parts);
-    posted(net, piece);
+    const struct net_transfer transfer = {.peer = fragment->post.peer,
+                                          .staged = fragment,
+                                          .ends = &fragment->ends,
+                                          .local = local_address(net, fragment),
+                                          .bytes = fragment->bytes,
+                                          .write = fragment->write,
+                                          .spread = fragment->spread,
+                                          .proof = fragment->proof};
+    weft_status status = net_stripe_staged(fragment->state, &transfer, &fragment->rail_fragments);
+    mark_posted(net, fragment);
     if (status)
-        lose(net, piece->post.peer, status);
+        fail_transfer(net, fragment->post.peer, status);
 }
 
-static bool on_wire(const struct net_parcel *piece)
+static bool is_on_wire(const struct net_staged_fragment *fragment)
 {
-    return piece->in_flight || piece->parts;
+    return fragment->in_flight || fragment->rail_fragments;
 }
 
-/* The wire has done with it. */
-static void landed(struct net_parcel *piece)
+/* The NIC no longer uses the source or destination. */
+static void mark_arrived(struct net_staged_fragment *fragment)
 {
-    if (needs_flush(piece))
-        piece->post.peer->gpu_written = true;
-    if (piece->again)
+    if (needs_flush(fragment))
+        fragment->post.peer->gpu_written = true;
+    if (fragment->retransmitted)
         return;
-    leave(&piece->filling, &channel_of(piece)->filling);
-    leave(&piece->writes, &channel_of(piece)->writes);
+    uncount(&fragment->counts_source, &get_channel(fragment)->sources_in_use);
+    uncount(&fragment->counts_write, &get_channel(fragment)->writes);
 }
 
-void net_stage_came(struct net_parcel *piece)
+void net_stage_fragment_done(struct net_staged_fragment *fragment)
 {
-    if (--piece->parts == 0 && !piece->lost)
-        landed(piece);
+    if (--fragment->rail_fragments == 0 && !fragment->lost)
+        mark_arrived(fragment);
 }
 
-bool net_stage_strays(struct net_parcel *piece)
+bool net_stage_retransmit(struct net_staged_fragment *fragment)
 {
-    bool in_place = !piece->here || !piece->there;
-    piece->lost |= in_place;
+    bool in_place = !fragment->uses_local_slot || !fragment->uses_peer_slot;
+    fragment->lost |= in_place;
     return in_place;
 }
 
-void net_stage_done(struct path_common *net, struct net_post *post, bool well)
+void net_stage_completed(struct path_common *net, struct net_post *post, bool well)
 {
-    struct net_parcel *piece = (struct net_parcel *)(void *)post;
+    struct net_staged_fragment *fragment = (struct net_staged_fragment *)(void *)post;
     (void)net;
-    (void)well; /* the peer has failed then, or the proof */
-    piece->in_flight = false;
-    landed(piece);
+    (void)well; /* The peer, or the path test, has failed then. */
+    fragment->in_flight = false;
+    mark_arrived(fragment);
 }
 
-/* Word to the owner, behind the write where messages follow writes. */
-static bool try_to_tell(struct path_common *net, struct net_parcel *piece, enum net_kind kind)
+/* Sends NET_SLOT_PUT or NET_SLOT_GET to the peer; it follows the RMA write if the provider keeps
+ * that order. */
+static bool try_notify_owner(struct path_common *net, struct net_staged_fragment *fragment,
+                             enum net_kind kind)
 {
-    struct net_peer *peer = piece->post.peer;
-    struct net_record *record = net_try_request(piece->state, peer, sizeof(struct net_lot));
+    struct net_peer *peer = fragment->post.peer;
+    struct net_record *record = net_try_add_request(fragment->state, peer, sizeof(struct net_slot));
     if (!record)
         return false;
     record->kind = (uint8_t)kind;
-    record->segment = (uint8_t)piece->at.segment;
-    record->offset = piece->at.offset;
-    memcpy(net_behind(record),
-           &(struct net_lot){.token = piece->number,
-                             .position = position_of(net, piece),
-                             .bytes = (uint32_t)piece->bytes},
-           sizeof(struct net_lot));
-    piece->told = peer->sent + 1;
-    net_flush(net, peer, kind == NET_LANDED); /* the answer frees the lot */
-    if (!piece->left)
-        leave(&piece->staging, &channel_of(piece)->staging);
+    record->segment = (uint8_t)fragment->remote.segment;
+    record->offset = fragment->remote.offset;
+    memcpy(net_payload(record),
+           &(struct net_slot){.token = fragment->sequence,
+                              .offset = slot_offset(net, fragment),
+                              .bytes = (uint32_t)fragment->bytes},
+           sizeof(struct net_slot));
+    fragment->notify_message = peer->last_sent + 1;
+    net_flush_requests(net, peer, kind == NET_SLOT_PUT); /* The acknowledgement frees the slot. */
+    if (!fragment->remaining_bytes)
+        uncount(&fragment->counts_unnotified, &get_channel(fragment)->unnotified);
     return true;
 }
 
-/* Those are all over the first rail. */
-bool net_stage_loses(struct path_common *net, const struct net_peer *peer)
+/* Only fragments on the first rail are not retransmitted. */
+bool net_stage_has_unrecoverable(struct path_common *net, const struct net_peer *peer)
 {
     const struct net_stage *stage = peer->stage;
-    for (uint32_t i = 0; stage && i < net->lots; i++)
-        if (stage->pieces[i].in_flight)
+    for (uint32_t i = 0; stage && i < net->slot_count; i++)
+        if (stage->fragments[i].in_flight)
             return true;
     return false;
 }
@@ -281,231 +292,235 @@ void net_stage_rail_closed(struct path_common *net, int rail)
 {
     for (int pe = 0; pe < net->world->npes && rail == 0; pe++) {
         const struct net_stage *stage = net->peers[pe].stage;
-        for (uint32_t i = 0; stage && i < net->lots; i++)
-            stage->pieces[i].in_flight = false;
+        for (uint32_t i = 0; stage && i < net->slot_count; i++)
+            stage->fragments[i].in_flight = false;
     }
 }
 
-bool net_stage_proves(const struct net_post *post)
+bool net_stage_is_proof(const struct net_post *post)
 {
-    return ((const struct net_parcel *)(const void *)post)->proof;
+    return ((const struct net_staged_fragment *)(const void *)post)->proof;
 }
 
-void net_stage_lifted(struct path_common *net, struct net_peer *peer,
-                      const struct net_result *result)
+void net_stage_slot_ready(struct path_common *net, struct net_peer *peer,
+                          const struct net_result *result)
 {
     const struct net_stage *stage = peer->stage;
-    if (!stage || result->token <= stage->gone || result->token > stage->taken)
+    if (!stage || result->token <= stage->last_retired || result->token > stage->last_begun)
         return;
-    struct net_parcel *piece = piece_of(net, stage, result->token);
-    if (piece->phase != ASKED)
+    struct net_staged_fragment *fragment = get_fragment(net, stage, result->token);
+    if (fragment->phase != REQUESTED)
         return;
-    piece->phase = POSTING;
+    fragment->phase = POSTING;
     if (!result->status)
         return;
-    base_fail((weft_status)result->status, "it could not carry out what PE %d asked for: %s",
-              net->world->pe, base_status_text((weft_status)result->status));
-    lose(net, peer, (weft_status)result->status);
+    base_fail((weft_status)result->status, "it failed a request of PE %d: %s", net->world->pe,
+              base_status_text((weft_status)result->status));
+    fail_transfer(net, peer, (weft_status)result->status);
 }
 
-/* ------------------------------------------------------------------------------------ moving on */
+/* --------------------------------------------------------------------------------------- phases */
 
-static bool send(struct path_common *net, struct net_parcel *piece)
+static bool send_staged(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    if (!piece->sure)
-        return try_to_post(net, piece);
-    hand_over(net, piece);
+    if (!fragment->retransmittable)
+        return try_post_staged(net, fragment);
+    queue_on_rails(net, fragment);
     return true;
 }
 
-/* All its parts have come or are lost. What NICs have written into GPU memory in place must not
- * become visible after what goes again; the bytes there are as good as nobody's until it has
- * come. */
-static void go_astray(struct path_common *net, struct net_parcel *piece)
+/* Prepares the retransmission; all fragments on rails have arrived or are lost. Data already
+ * written by the NIC must not become visible after the retransmission. The destination is undefined
+ * until the retransmission completes. */
+static void begin_retransmission(struct path_common *net, struct net_staged_fragment *fragment)
 {
     weft_status status = WEFT_OK;
-    if (needs_flush(piece))
-        piece->post.peer->gpu_written = true; /* the word of the first lot follows */
-    if (!piece->write && !piece->here && piece->device)
+    if (needs_flush(fragment))
+        fragment->post.peer->gpu_written =
+            true; /* The message with the first slot makes them visible. */
+    if (!fragment->write && !fragment->uses_local_slot && fragment->local_is_gpu)
         status = net_flush_gpu(net);
-    if (piece->write)
-        join(&piece->staging, &channel_of(piece)->staging);
-    log_debug("path net: a %s of %zu bytes at PE %d goes again, through pinned memory",
-              piece->write ? "write" : "read", piece->bytes, piece->post.peer->pe);
-    piece->phase = ASTRAY;
-    piece->lost = false;
-    piece->again = true;
-    piece->filled = piece->write && piece->here;
+    if (fragment->write)
+        count_once(&fragment->counts_unnotified, &get_channel(fragment)->unnotified);
+    log_debug("path net: a %s of %zu bytes at PE %d is retransmitted through pinned memory",
+              fragment->write ? "write" : "read", fragment->bytes, fragment->post.peer->pe);
+    fragment->phase = RETRANSMITTING;
+    fragment->lost = false;
+    fragment->retransmitted = true;
+    fragment->slot_filled = fragment->write && fragment->uses_local_slot;
     if (status)
-        lose(net, piece->post.peer, status);
+        fail_transfer(net, fragment->post.peer, status);
 }
 
-static bool go_again(struct path_common *net, struct net_parcel *piece)
+static bool retransmit_through_slots(struct path_common *net, struct net_staged_fragment *fragment)
 {
     bool ready;
-    weft_status status = net_stage_through_lots(net, piece, &ready);
+    weft_status status = net_stage_use_slots(net, fragment, &ready);
     if (status)
-        lose(net, piece->post.peer, status);
+        fail_transfer(net, fragment->post.peer, status);
     if (status || !ready) {
-        net->restless = true;
+        net->needs_polling = true;
         return status != WEFT_OK;
     }
-    if (piece->bytes > net->lot_bytes) {
-        piece->left = piece->bytes - net->lot_bytes;
-        piece->bytes = net->lot_bytes;
+    if (fragment->bytes > net->slot_bytes) {
+        fragment->remaining_bytes = fragment->bytes - net->slot_bytes;
+        fragment->bytes = net->slot_bytes;
     }
-    if (!piece->write)
-        piece->phase = ASKING;
-    else if (piece->filled)
-        piece->phase = POSTING;
+    if (!fragment->write)
+        fragment->phase = REQUESTING;
+    else if (fragment->slot_filled)
+        fragment->phase = POSTING;
     else
-        fill(net, piece);
+        copy_into_slot(net, fragment);
     return true;
 }
 
-/* A lot has made its way; the next one takes its place. */
-static void over(struct path_common *net, struct net_parcel *piece)
+/* A slot is complete; the rest of the fragment takes its place. */
+static void finish_slot(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    if (!piece->left) {
-        end(piece);
+    if (!fragment->remaining_bytes) {
+        end_fragment(fragment);
         return;
     }
-    piece->at.offset += piece->bytes;
-    piece->local += piece->bytes;
-    piece->bytes = piece->left < net->lot_bytes ? piece->left : net->lot_bytes;
-    piece->left -= piece->bytes;
-    if (piece->write)
-        fill(net, piece);
+    fragment->remote.offset += fragment->bytes;
+    fragment->local += fragment->bytes;
+    fragment->bytes =
+        fragment->remaining_bytes < net->slot_bytes ? fragment->remaining_bytes : net->slot_bytes;
+    fragment->remaining_bytes -= fragment->bytes;
+    if (fragment->write)
+        copy_into_slot(net, fragment);
     else
-        piece->phase = ASKING;
+        fragment->phase = REQUESTING;
 }
 
-static bool on_write(struct path_common *net, struct net_parcel *piece)
+static bool advance_put(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    bool follows = !net->rails[0].traits.confirmed && !piece->sure;
-    switch (piece->phase) {
-    case FILLING:
-        if (!copied(net, piece)) {
-            net->restless = true;
+    bool follows = !net->rails[0].traits.delivery_complete && !fragment->retransmittable;
+    switch (fragment->phase) {
+    case COPYING_IN:
+        if (!is_copied(net, fragment)) {
+            net->needs_polling = true;
             return false;
         }
-        if (!piece->left)
-            leave(&piece->filling, &channel_of(piece)->filling);
-        piece->phase = POSTING;
+        if (!fragment->remaining_bytes)
+            uncount(&fragment->counts_source, &get_channel(fragment)->sources_in_use);
+        fragment->phase = POSTING;
         return true;
     case POSTING:
-        return send(net, piece);
-    case ASTRAY:
-        return go_again(net, piece);
+        return send_staged(net, fragment);
+    case RETRANSMITTING:
+        return retransmit_through_slots(net, fragment);
     case POSTED:
-        if (piece->lost && !on_wire(piece))
-            go_astray(net, piece);
-        else if (piece->there && (follows || !on_wire(piece)))
-            piece->phase = TELLING;
-        else if (on_wire(piece))
+        if (fragment->lost && !is_on_wire(fragment))
+            begin_retransmission(net, fragment);
+        else if (fragment->uses_peer_slot && (follows || !is_on_wire(fragment)))
+            fragment->phase = NOTIFYING;
+        else if (is_on_wire(fragment))
             return false;
         else
-            end(piece);
+            end_fragment(fragment);
         return true;
-    case TELLING:
-        if (!try_to_tell(net, piece, NET_LANDED))
+    case NOTIFYING:
+        if (!try_notify_owner(net, fragment, NET_SLOT_PUT))
             return false;
-        piece->phase = TOLD;
+        fragment->phase = NOTIFIED;
         return true;
     default:
-        if (piece->in_flight || piece->post.peer->done < piece->told)
+        if (fragment->in_flight || fragment->post.peer->acknowledged < fragment->notify_message)
             return false;
-        over(net, piece);
+        finish_slot(net, fragment);
         return true;
     }
 }
 
-/* The NIC has put it where it goes. */
-static void arrive(struct path_common *net, struct net_parcel *piece)
+/* The NIC has read the data to their final place. */
+static void finish_get_in_place(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    weft_status status = piece->device ? net_flush_gpu(net) : WEFT_OK;
+    weft_status status = fragment->local_is_gpu ? net_flush_gpu(net) : WEFT_OK;
     if (status)
-        lose(net, piece->post.peer, status);
-    end(piece);
+        fail_transfer(net, fragment->post.peer, status);
+    end_fragment(fragment);
 }
 
-static bool on_read(struct path_common *net, struct net_parcel *piece)
+static bool advance_get(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    switch (piece->phase) {
-    case ASKING:
-        if (!try_to_tell(net, piece, NET_LIFT))
+    switch (fragment->phase) {
+    case REQUESTING:
+        if (!try_notify_owner(net, fragment, NET_SLOT_GET))
             return false;
-        piece->phase = ASKED;
+        fragment->phase = REQUESTED;
         return true;
     case POSTING:
-        return send(net, piece);
-    case ASTRAY:
-        return go_again(net, piece);
+        return send_staged(net, fragment);
+    case RETRANSMITTING:
+        return retransmit_through_slots(net, fragment);
     case POSTED:
-        if (on_wire(piece))
+        if (is_on_wire(fragment))
             return false;
-        if (piece->lost)
-            go_astray(net, piece);
-        else if (piece->here)
-            empty(net, piece);
+        if (fragment->lost)
+            begin_retransmission(net, fragment);
+        else if (fragment->uses_local_slot)
+            copy_out_of_slot(net, fragment);
         else
-            arrive(net, piece);
+            finish_get_in_place(net, fragment);
         return true;
-    case EMPTYING:
-        if (!copied(net, piece)) {
-            net->restless = true;
+    case COPYING_OUT:
+        if (!is_copied(net, fragment)) {
+            net->needs_polling = true;
             return false;
         }
-        over(net, piece);
+        finish_slot(net, fragment);
         return true;
     default:
         return false;
     }
 }
 
-/* Nothing more goes to the peer: what libfabric or the GPU still holds is waited for. */
-static bool on_failed(struct path_common *net, struct net_parcel *piece)
+/* Nothing more goes to the peer. The fragment ends when libfabric and the GPU no longer use its
+ * memory. */
+static bool advance_failed(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    if (on_wire(piece))
+    if (is_on_wire(fragment))
         return false;
-    if (!copied(net, piece)) {
-        net->restless = true;
+    if (!is_copied(net, fragment)) {
+        net->needs_polling = true;
         return false;
     }
-    net_stage_forget_room(net, piece->post.peer);
-    end(piece);
+    net_stage_cancel_query(net, fragment->post.peer);
+    end_fragment(fragment);
     return true;
 }
 
-static bool step(struct path_common *net, struct net_parcel *piece)
+static bool advance_fragment(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    if (piece->phase == OVER)
+    if (fragment->phase == COMPLETE)
         return false;
-    if (unlikely(piece->post.peer->failed))
-        return on_failed(net, piece);
-    return piece->write ? on_write(net, piece) : on_read(net, piece);
+    if (unlikely(fragment->post.peer->failed))
+        return advance_failed(net, fragment);
+    return fragment->write ? advance_put(net, fragment) : advance_get(net, fragment);
 }
 
-static bool advance(struct path_common *net, struct net_stage *stage)
+static bool advance_stage(struct path_common *net, struct net_stage *stage)
 {
     bool any = false;
-    for (uint64_t number = stage->gone + 1; number <= stage->taken; number++)
-        while (step(net, piece_of(net, stage, number)))
+    for (uint64_t sequence = stage->last_retired + 1; sequence <= stage->last_begun; sequence++)
+        while (advance_fragment(net, get_fragment(net, stage, sequence)))
             any = true;
-    while (stage->gone < stage->taken && piece_of(net, stage, stage->gone + 1)->phase == OVER)
-        stage->gone++;
+    while (stage->last_retired < stage->last_begun &&
+           get_fragment(net, stage, stage->last_retired + 1)->phase == COMPLETE)
+        stage->last_retired++;
     return any;
 }
 
 bool net_stage_advance(struct path_common *net)
 {
-    struct net_stage **at = &net->stages;
+    struct net_stage **at = &net->active_stages;
     bool any = false;
-    net->restless = false;
+    net->needs_polling = false;
     while (*at) {
         struct net_stage *stage = *at;
-        any |= advance(net, stage);
-        stage->active = stage->gone < stage->taken;
+        any |= advance_stage(net, stage);
+        stage->active = stage->last_retired < stage->last_begun;
         if (stage->active)
             at = &stage->next;
         else
@@ -514,59 +529,59 @@ bool net_stage_advance(struct path_common *net)
     return any;
 }
 
-/* ------------------------------------------------------------------------------------ beginning */
+/* -------------------------------------------------------------------------------- begin and end */
 
-static void activate(struct path_common *net, struct net_stage *stage)
+static void activate_stage(struct path_common *net, struct net_stage *stage)
 {
     if (stage->active)
         return;
     stage->active = true;
-    stage->next = net->stages;
-    net->stages = stage;
+    stage->next = net->active_stages;
+    net->active_stages = stage;
 }
 
-void net_stage_begin(struct path_state *state, const struct net_parcel *piece)
+void net_stage_begin(struct path_state *state, const struct net_staged_fragment *fragment)
 {
     struct path_common *net = state->net;
-    struct net_peer *peer = piece->post.peer;
+    struct net_peer *peer = fragment->post.peer;
     struct net_stage *stage = peer->stage;
-    struct net_channel *channel = net_touch(state, peer->pe);
-    struct net_parcel *to = piece_of(net, stage, ++stage->taken);
-    *to = *piece;
-    to->number = stage->taken;
-    to->state = state;
-    state->under_way++;
-    for (int i = 0; i < NET_RAILS && to->there; i++)
-        to->ends.keys[i].base += position_of(net, to);
-    if (to->write) {
-        join(&to->staging, &channel->staging);
-        join(&to->filling, &channel->filling);
+    struct net_channel *channel = net_touch_channel(state, peer->pe);
+    struct net_staged_fragment *staged = get_fragment(net, stage, ++stage->last_begun);
+    *staged = *fragment;
+    staged->sequence = stage->last_begun;
+    staged->state = state;
+    state->in_flight++;
+    for (int i = 0; i < NET_RAILS && staged->uses_peer_slot; i++)
+        staged->ends.keys[i].base += slot_offset(net, staged);
+    if (staged->write) {
+        count_once(&staged->counts_unnotified, &channel->unnotified);
+        count_once(&staged->counts_source, &channel->sources_in_use);
     } else {
-        join(&to->reads, &channel->reads);
+        count_once(&staged->counts_read, &channel->reads);
     }
-    activate(net, stage);
-    if (!to->write)
-        to->phase = to->there ? ASKING : POSTING;
-    else if (to->here)
-        fill(net, to);
+    activate_stage(net, stage);
+    if (!staged->write)
+        staged->phase = staged->uses_peer_slot ? REQUESTING : POSTING;
+    else if (staged->uses_local_slot)
+        copy_into_slot(net, staged);
     else
-        to->phase = POSTING;
-    advance(net, stage);
+        staged->phase = POSTING;
+    advance_stage(net, stage);
 }
 
 void net_stage_free(struct path_common *net)
 {
     struct gpu *gpu = net->world->gpu;
-    if (gpu && (net->stages || net->late))
-        gpu_quiet(gpu); /* best effort: the memory it copies to goes next */
+    if (gpu && (net->active_stages || net->incomplete))
+        gpu_quiet(gpu); /* Best effort: the memory of the copies is freed next. */
     for (int pe = 0; pe < net->world->npes; pe++) {
         struct net_stage *stage = net->peers[pe].stage;
-        for (uint32_t i = 0; stage && i < net->lots; i++)
-            gpu_mark_drop(gpu, &stage->pieces[i].mark);
+        for (uint32_t i = 0; stage && i < net->slot_count; i++)
+            gpu_event_release(gpu, &stage->fragments[i].copy_event);
         if (stage)
-            free(stage->pieces);
+            free(stage->fragments);
         free(stage);
         net->peers[pe].stage = NULL;
     }
-    net->stages = NULL;
+    net->active_stages = NULL;
 }

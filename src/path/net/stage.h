@@ -1,98 +1,115 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory over path net. Where no NIC reaches it (hmem.c), pieces of a transfer go through
- * pinned host memory, several at a time, so that the copies at both ends run beside each other and
- * beside the wire. One copy at an end whose memory is GPU memory, none at an end whose memory is
- * not, or is reached.
+/* Transfers with GPU memory over path net. Where the NIC does not reach GPU memory (hmem.c), the
+ * fragments of a transfer go through pinned host memory, the staging slots. Several fragments are
+ * in flight at a time, so that the copies at both ends and the network run in parallel. An end
+ * copies once if its memory is GPU memory that the NIC does not reach, and not at all otherwise.
  *
- * For each peer there is memory here in so many lots, and a room of so many lots at the peer
- * (net_room()). Piece n uses lot n of both, counted round, and goes through phases:
+ * For each peer this PE has slot_count local slots, and the peer has a staging buffer of as many
+ * slots (net_get_staging_buffer()). Fragment n uses slot (n - 1) mod slot_count of both. It goes
+ * through these phases, less those that an end without a slot does not need:
  *
- *   put  FILLING (GPU to the lot here), POSTING, POSTED (the remote write), TELLING, TOLD (the
- *        owner copies from its room, in order with every other request)
- *   get  ASKING, ASKED (the owner copies into its room), POSTING, POSTED (the remote read),
- *        EMPTYING (from the lot here to the GPU)
+ *   put  COPYING_IN (from the GPU to the local slot), POSTING, POSTED (the RMA write), NOTIFYING,
+ *        NOTIFIED (the peer copies from its slot, in order with all other requests)
+ *   get  REQUESTING, REQUESTED (the peer copies into its slot), POSTING, POSTED (the RMA read),
+ *        COPYING_OUT (from the local slot to the GPU)
  *
- * less those that one of the two ends does not need. Only this PE hands out lots, so the owner
- * keeps no books.
+ * Only this PE assigns slots, so the peer keeps no allocation state.
  *
- * What goes in place at one end or at both, and has parts for which no NIC is left that reaches
- * that end (stripe.h gives those back), goes again from its beginning through lots at both ends:
- * ASTRAY until the room is known, then the phases above, lot after lot where it is larger than one.
- * Its writes are counted until the owner is done with the last of them, so that whoever waits for
- * them waits for that.
+ * Retransmission: a fragment that is in place at one end or both may lose the last NIC that reaches
+ * that end. It then starts again through slots at both ends. It is RETRANSMITTING until the keys of
+ * the peer's staging buffer are known, and then goes through the phases above, one slot after
+ * another if it is larger than a slot. A put counts in the channel until the peer has copied the
+ * last slot.
  *
- * On the wire a piece is one remote access over the first NIC. Where the peer is reached over
- * several it is cut again, each part goes over whichever is free first and again over another when
- * its NIC fails (stripe.h), and the piece goes on when all parts are known to have arrived.
+ * On the network a fragment is one RMA operation over the first rail. If several rails reach the
+ * peer, the fragment is cut into fragments of stripe.h, which are retransmitted if a NIC fails; it
+ * goes on when all of them have arrived.
  *
- * stage.c takes pieces through their phases, stage_begin.c finds out by what way a piece goes.
- * Neither knows how the owner's GPU copies (serve.c). */
+ * stage.c moves fragments through their phases. stage_begin.c chooses for each end between in place
+ * and slot. serve.c executes the peer's part. */
 #ifndef WEFT_PATH_NET_STAGE_H
 #define WEFT_PATH_NET_STAGE_H
 
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
-enum net_phase { FILLING, POSTING, POSTED, TELLING, TOLD, ASKING, ASKED, EMPTYING, ASTRAY, OVER };
+enum net_phase {
+    COPYING_IN,
+    POSTING,
+    POSTED,
+    NOTIFYING,
+    NOTIFIED,
+    REQUESTING,
+    REQUESTED,
+    COPYING_OUT,
+    RETRANSMITTING,
+    COMPLETE
+};
 
-/* A piece. */
-struct net_parcel {
-    struct net_post post; /* of its remote access; first */
+/* A fragment of a staged transfer. */
+struct net_staged_fragment {
+    struct net_post post; /* of the RMA operation over the first rail; first member */
     enum net_phase phase;
     bool write;
-    bool here, there;                     /* goes through a lot here, through one at the peer */
-    bool device;                          /* the local side is GPU memory */
-    bool proof;                           /* of hmem.c */
-    bool sure;                            /* goes in parts that go again when a NIC fails, */
-    bool spread;                          /* over all NICs */
-    bool in_flight;                       /* libfabric has it */
-    bool lost;                            /* no NIC is left for some of its parts */
-    bool again;                           /* it goes again, through lots at both ends, */
-    bool filled;                          /* and its data are in the lot here */
-    size_t left;                          /* bytes behind `bytes` that go again after them */
-    uint32_t parts;                       /* that have not come */
-    bool staging, filling, writes, reads; /* it is counted there in the channel */
+    bool uses_local_slot;
+    bool uses_peer_slot;
+    bool local_is_gpu;       /* The local side is GPU memory. */
+    bool proof;              /* The fragment belongs to a path test of hmem.c. */
+    bool retransmittable;    /* The fragment goes over stripe.h, which retransmits it. */
+    bool spread;             /* It is spread over all rails. */
+    bool in_flight;          /* libfabric has it, on the first rail. */
+    bool lost;               /* No NIC that is left reaches both ends. */
+    bool retransmitted;      /* It is retransmitted through slots at both ends. */
+    bool slot_filled;        /* Its data are in the local slot before the retransmission. */
+    size_t remaining_bytes;  /* bytes behind `bytes` that are retransmitted afterwards */
+    uint32_t rail_fragments; /* fragments of stripe.h that have not arrived */
+    bool counts_unnotified;  /* counted in the channel's unnotified */
+    bool counts_source;      /* counted in the channel's sources_in_use */
+    bool counts_write;       /* counted in the channel's writes */
+    bool counts_read;        /* counted in the channel's reads */
     struct path_state *state;
-    struct gpu_mark *mark;
-    struct remote at; /* `peer` is of the context and not looked at */
+    struct gpu_event *copy_event;
+    struct remote remote; /* remote.peer belongs to the context and is not used here. */
     struct net_ends ends;
     char *local;
     size_t bytes;
-    uint64_t number; /* of the piece, from 1 */
-    uint64_t told;   /* of the message with word of it */
+    uint64_t sequence;       /* sequence number of the fragment at this peer, from 1 */
+    uint64_t notify_message; /* sequence number of the message that notified the peer */
 };
 
+/* The staged transfers to one peer. */
 struct net_stage {
     struct net_peer *peer;
     struct net_stage *next;
-    bool active;               /* in net->stages */
-    struct net_parcel *pieces; /* [lots] */
-    uint64_t taken, gone;
-    unsigned char *lots;
-    void *const *descriptors; /* of the lots, by rail */
-    struct net_key room[NET_RAILS];
-    bool room_asked;
-    uint64_t room_token; /* somebody asks for it who cannot wait; 0: nobody */
-    struct net_key room_came[NET_RAILS];
+    bool active;                                /* The stage is in net->active_stages. */
+    struct net_staged_fragment *fragments;      /* [slot_count] */
+    uint64_t last_begun, last_retired;          /* sequence numbers; the slots between are in use */
+    unsigned char *slots;                       /* local slots */
+    void *const *slot_descriptors;              /* local descriptors of the slots, by rail */
+    struct net_key peer_buffer_keys[NET_RAILS]; /* the peer's staging buffer, by rail of the peer */
+    bool peer_buffer_known;
+    uint64_t peer_buffer_token; /* query for the keys that runs without a waiting caller; 0: none */
+    struct net_key peer_buffer_answer[NET_RAILS];
 };
 
-/* The piece takes its turn, of which there is one (stage->taken - stage->gone < net->lots), and
- * goes as far as it does without waiting. */
-void net_stage_begin(struct path_state *state, const struct net_parcel *piece);
+/* Begins a fragment in the next slot, and advances it as far as it goes without waiting. The caller
+ * has checked that a slot is free: stage->last_begun - stage->last_retired < net->slot_count. */
+void net_stage_begin(struct path_state *state, const struct net_staged_fragment *fragment);
 
-/* Both ends of the piece become lots; *ready false: not yet, since the peer is asked for its room.
- * Never waits. */
-weft_status net_stage_through_lots(struct path_common *net, struct net_parcel *piece, bool *ready);
+/* Moves both sides of a fragment into slots. *ready false: the peer has not yet sent the keys of
+ * its staging buffer. It never waits. */
+weft_status net_stage_use_slots(struct path_common *net, struct net_staged_fragment *fragment,
+                                bool *ready);
 
-/* The peer has failed: it will not answer. */
-void net_stage_forget_room(struct path_common *net, struct net_peer *peer);
+/* Cancels the query for the staging buffer of a failed peer. */
+void net_stage_cancel_query(struct path_common *net, struct net_peer *peer);
 
-/* A part of the piece has arrived, or its peer has failed. */
-void net_stage_came(struct net_parcel *piece);
+/* A fragment on a rail has arrived, or its peer has failed. */
+void net_stage_fragment_done(struct net_staged_fragment *fragment);
 
-/* No NIC is left that carries a part of the piece between these ends, and what the lost ones had is
- * closed at both; net_stage_came() follows. False: it goes through lots already, so that there is
- * no other way. */
-bool net_stage_strays(struct net_parcel *piece);
+/* Asks for the retransmission of a staged fragment: no NIC that is left reaches both its ends, and
+ * both PEs have closed the failed ones. net_stage_fragment_done() follows. False if both sides are
+ * in slots already, so that nothing else can be tried. */
+bool net_stage_retransmit(struct net_staged_fragment *fragment);
 
 #endif

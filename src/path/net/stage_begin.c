@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By what way a piece of GPU memory goes over path net: in place or through memory of the library's
- * own, at each end (stage.h), and how large it is then. Makes that memory, and begins pieces. */
+/* Begins staged fragments: chooses for each end between in place and slot (stage.h), chooses the
+ * fragment's size, and allocates the slots. */
 #include "path/net/stage.h"
 
 #include "base/config.h"
@@ -11,35 +11,36 @@
 #include <string.h>
 
 enum {
-    COPY_LANE = 2,          /* of this PE's GPU, where neither way is open */
-    LEAST_BYTES = 64 << 10, /* of a piece, but for the last */
-    PARTS = 4,              /* so many pieces at least, where each has that: their copies overlap */
-    GRAIN = 4096,
-    MOST_LOTS = 64,
+    COPY_STREAM = 2, /* internal stream of this PE's GPU for transfers in messages */
+    FRAGMENT_LEAST_BYTES = 64 << 10, /* bytes of a fragment, except the last one */
+    FRAGMENTS_LEAST =
+        4, /* fragments of a transfer at least, if each has that size: their copies overlap */
+    GRAIN_BYTES = 4096,
+    SLOTS_MOST = 64,
 };
 
-/* -------------------------------------------------------------------------------- what there is */
+/* --------------------------------------------------------------------- slots and staging buffer */
 
-static void find_sizes(struct path_common *net)
+static void set_slot_sizes(struct path_common *net)
 {
-    size_t bytes = (size_t)config_size(CONFIG_NET_LOT), most = net->rails[0].traits.most;
-    int64_t lots = config_int(CONFIG_NET_LOTS);
+    size_t bytes = (size_t)config_size(CONFIG_NET_LOT), most = net->rails[0].traits.max_bytes;
+    int64_t slots = config_int(CONFIG_NET_LOTS);
     if (bytes > most)
         bytes = most;
     if (bytes > NET_CHUNK_BYTES)
         bytes = NET_CHUNK_BYTES;
-    net->lot_bytes = bytes < GRAIN ? GRAIN : bytes / GRAIN * GRAIN;
-    net->lots = lots < 1 ? 1 : lots > MOST_LOTS ? MOST_LOTS : (uint32_t)lots;
+    net->slot_bytes = bytes < GRAIN_BYTES ? GRAIN_BYTES : bytes / GRAIN_BYTES * GRAIN_BYTES;
+    net->slot_count = slots < 1 ? 1 : slots > SLOTS_MOST ? SLOTS_MOST : (uint32_t)slots;
 }
 
 static weft_status make_stage(struct path_common *net, struct net_peer *peer)
 {
-    if (!net->lots)
-        find_sizes(net);
+    if (!net->slot_count)
+        set_slot_sizes(net);
     struct net_stage *stage = calloc(1, sizeof *stage);
     if (stage)
-        stage->pieces = calloc(net->lots, sizeof *stage->pieces);
-    if (!stage || !stage->pieces) {
+        stage->fragments = calloc(net->slot_count, sizeof *stage->fragments);
+    if (!stage || !stage->fragments) {
         free(stage);
         return base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for transfers to PE %d",
                          peer->pe);
@@ -49,305 +50,322 @@ static weft_status make_stage(struct path_common *net, struct net_peer *peer)
     return WEFT_OK;
 }
 
-static weft_status make_lots(struct path_common *net, struct net_stage *stage)
+static weft_status make_slots(struct path_common *net, struct net_stage *stage)
 {
-    if (!stage->lots)
-        stage->lots = net_pinned_slab(net, net->lots * net->lot_bytes, &stage->descriptors);
-    return stage->lots
+    if (!stage->slots)
+        stage->slots =
+            net_alloc_pinned_slab(net, net->slot_count * net->slot_bytes, &stage->slot_descriptors);
+    return stage->slots
                ? WEFT_OK
                : base_fail(WEFT_ERR_NO_MEMORY,
-                           "path net: no registered memory of %zu KiB for GPU memory to and from "
-                           "PE %d (WEFT_NET_LOT, WEFT_NET_LOTS)",
-                           net->lots * net->lot_bytes >> 10, stage->peer->pe);
+                           "path net: cannot register %zu KiB of staging slots for PE %d; lower "
+                           "WEFT_NET_LOT or WEFT_NET_LOTS",
+                           net->slot_count * net->slot_bytes >> 10, stage->peer->pe);
 }
 
-/* Its answer, which may be there already, is not needed any more; a quiet would wait for it. */
-static void drop_question(struct path_common *net, struct net_stage *stage)
+/* The answer to the query is not needed any more. A quiet would wait for it. */
+static void drop_buffer_query(struct path_common *net, struct net_stage *stage)
 {
     weft_status status;
-    if (stage->room_token && !net_answer_came(net, stage->room_token, &status))
-        net_forget_answer(net, stage->room_token);
-    stage->room_token = 0;
+    if (stage->peer_buffer_token && !net_poll_answer(net, stage->peer_buffer_token, &status))
+        net_detach_answer(net, stage->peer_buffer_token);
+    stage->peer_buffer_token = 0;
 }
 
-/* The peer's room is asked for once; no key is known afterwards: it has none. */
-static weft_status find_room(struct path_state *state, struct net_peer *peer)
+/* Asks once for the peer's staging buffer. If the peer has none, no key is known afterwards. */
+static weft_status query_peer_buffer(struct path_state *state, struct net_peer *peer)
 {
-    const struct net_record question = {.kind = NET_ROOM};
-    uint32_t wanted = (uint32_t)(state->net->lots * state->net->lot_bytes);
+    const struct net_record query = {.kind = NET_STAGING_BUFFER};
+    uint32_t buffer_bytes = (uint32_t)(state->net->slot_count * state->net->slot_bytes);
     struct net_key keys[NET_RAILS] = {{0}};
-    if (peer->stage->room_asked)
+    if (peer->stage->peer_buffer_known)
         return WEFT_OK;
-    weft_status status = net_ask(state, peer, &question, wanted, keys, sizeof keys, false);
+    weft_status status =
+        net_send_query(state, peer, &query, buffer_bytes, keys, sizeof keys, false);
     if (status)
         return status;
-    memcpy(peer->stage->room, keys, sizeof keys);
-    peer->stage->room_asked = true;
-    drop_question(state->net, peer->stage);
+    memcpy(peer->stage->peer_buffer_keys, keys, sizeof keys);
+    peer->stage->peer_buffer_known = true;
+    drop_buffer_query(state->net, peer->stage);
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------ beginning */
+/* ------------------------------------------------------------------ size and slot of a fragment */
 
-/* So large a piece that handing it over costs little, and so small a one that the copies at both
- * ends run at the same time for most of the transfer. */
-static size_t part_of(const struct path_common *net, size_t bytes)
+/* A fragment is large enough that posting it costs little, and small enough that the copies at both
+ * ends run in parallel for most of the transfer. */
+static size_t choose_fragment_bytes(const struct path_common *net, size_t bytes)
 {
-    size_t part = (bytes / PARTS + GRAIN - 1) / GRAIN * GRAIN;
-    part = part < LEAST_BYTES ? LEAST_BYTES : part;
-    return part < net->lot_bytes ? part : net->lot_bytes;
+    size_t fragment_bytes = (bytes / FRAGMENTS_LEAST + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
+    fragment_bytes = fragment_bytes < FRAGMENT_LEAST_BYTES ? FRAGMENT_LEAST_BYTES : fragment_bytes;
+    return fragment_bytes < net->slot_bytes ? fragment_bytes : net->slot_bytes;
 }
 
-static weft_status take_lot(struct path_common *net, struct net_peer *peer, bool write)
+static weft_status await_free_slot(struct path_common *net, struct net_peer *peer, bool write)
 {
     struct net_stage *stage = peer->stage;
-    struct path_wait wait =
-        net_waiting(net, peer, write ? BOX_OP_PUT : BOX_OP_GET, stage->taken - net->lots + 1);
-    weft_status status = net_failure(net, peer);
-    while (!status && stage->taken - stage->gone >= net->lots)
+    struct path_wait wait = net_make_wait(net, peer, write ? BOX_OP_PUT : BOX_OP_GET,
+                                          stage->last_begun - net->slot_count + 1);
+    weft_status status = net_check_failure(net, peer);
+    while (!status && stage->last_begun - stage->last_retired >= net->slot_count)
         status = net_wait(net, peer, &wait);
     path_wait_end(&wait);
     return status;
 }
 
-/* ------------------------------------------------------------------------------------ both ends */
+/* ------------------------------------------------------------------------- choice for both ends */
 
-/* The rails with which the local side can be used, of those that lead to the place there; whether
- * there is any. */
-static bool reaches(struct path_common *net, struct net_parcel *piece)
+/* Clears the rails that cannot use the local side. Returns whether a rail is left. */
+static bool restrict_rails(struct path_common *net, struct net_staged_fragment *fragment)
 {
     uint8_t bits = 0;
     for (int i = 0; i < net->rail_count; i++)
-        if (!net->rails[i].traits.registers_local || piece->ends.descriptors[i])
+        if (!net->rails[i].traits.registers_local || fragment->ends.descriptors[i])
             bits |= (uint8_t)(1u << i);
-    piece->ends.reaches &= bits;
-    return net_ends_meet(net, piece->post.peer, &piece->ends);
+    fragment->ends.rails &= bits;
+    return net_ends_share_rail(net, fragment->post.peer, &fragment->ends);
 }
 
-/* Whether the local side can be used in place; piece->bytes is cut where it changes. */
-static bool local_in_place(struct path_common *net, struct net_parcel *piece)
+/* Whether the NIC can use the local side in place; fragment->bytes is cut at the end of its
+ * registration. */
+static bool use_local_in_place(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    const struct net_peer *peer = piece->post.peer;
-    struct net_ends *ends = &piece->ends;
-    if (piece->device) { /* only what was proven */
-        if (peer->gpu_trust != NET_TRUSTED ||
-            !net_gpu_local(net, piece->local, &piece->bytes, ends->descriptors))
+    const struct net_peer *peer = fragment->post.peer;
+    struct net_ends *ends = &fragment->ends;
+    if (fragment->local_is_gpu) { /* only rails that passed the path test */
+        if (peer->gpu_access != NET_GPU_DIRECT ||
+            !net_get_gpu_descriptors(net, fragment->local, &fragment->bytes, ends->descriptors))
             return false;
-        ends->reaches &= peer->gpu_rails;
+        ends->rails &= peer->gpu_rails;
         for (int i = 0; i < net->rail_count; i++)
             if (!ends->descriptors[i])
-                ends->reaches &= (uint8_t) ~(1u << i);
-        return net_ends_meet(net, peer, ends);
+                ends->rails &= (uint8_t) ~(1u << i);
+        return net_ends_share_rail(net, peer, ends);
     }
     if (!net->rails[0].traits.registers_local)
         return true;
-    ends->descriptors[0] = net_own_descriptor(net, piece->local, &piece->bytes);
+    ends->descriptors[0] = net_get_own_descriptor(net, fragment->local, &fragment->bytes);
     for (int i = 1; i < net->rail_count; i++)
-        ends->descriptors[i] = net->rails[i].endpoint
-                                   ? net_rail_descriptor(net, &net->rails[i], piece->local, NULL)
-                                   : NULL;
-    return reaches(net, piece);
+        ends->descriptors[i] =
+            net->rails[i].endpoint
+                ? net_get_rail_descriptor(net, &net->rails[i], fragment->local, NULL)
+                : NULL;
+    return restrict_rails(net, fragment);
 }
 
-/* Finds or makes the local side. */
-static weft_status find_local(struct path_common *net, struct net_parcel *piece)
+/* Uses the local side in place, or a slot. */
+static weft_status choose_local_side(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    struct net_stage *stage = piece->post.peer->stage;
-    uint8_t before = piece->ends.reaches;
-    size_t bytes = piece->bytes;
-    piece->here = !local_in_place(net, piece);
-    if (!piece->here)
+    struct net_stage *stage = fragment->post.peer->stage;
+    uint8_t before = fragment->ends.rails;
+    size_t bytes = fragment->bytes;
+    fragment->uses_local_slot = !use_local_in_place(net, fragment);
+    if (!fragment->uses_local_slot)
         return WEFT_OK;
-    piece->bytes = bytes;
-    weft_status status = make_lots(net, stage);
+    fragment->bytes = bytes;
+    weft_status status = make_slots(net, stage);
     if (status)
         return status;
-    piece->ends.reaches = before;
-    memcpy(piece->ends.descriptors, stage->descriptors, sizeof piece->ends.descriptors);
-    reaches(net, piece);
+    fragment->ends.rails = before;
+    memcpy(fragment->ends.descriptors, stage->slot_descriptors, sizeof fragment->ends.descriptors);
+    restrict_rails(net, fragment);
     return WEFT_OK;
 }
 
-/* In place of memory of the peer that can be written and read: it has none. */
-static weft_status by_requests(struct path_state *state, const struct net_parcel *piece)
+/* Transfers the fragment in messages: the peer has no memory that RMA operations reach. */
+static weft_status stage_by_requests(struct path_state *state,
+                                     const struct net_staged_fragment *fragment)
 {
     struct gpu *gpu = state->net->world->gpu;
-    void *host = piece->device ? malloc(piece->bytes) : piece->local;
-    weft_status status = host
-                             ? WEFT_OK
-                             : base_fail(WEFT_ERR_NO_MEMORY,
-                                         "path net: no private memory for %zu bytes", piece->bytes);
-    if (!status && piece->write && piece->device)
-        status = gpu_copy(gpu, COPY_LANE, host, piece->local, piece->bytes, GPU_DONE);
+    void *host = fragment->local_is_gpu ? malloc(fragment->bytes) : fragment->local;
+    weft_status status =
+        host ? WEFT_OK
+             : base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for %zu bytes",
+                         fragment->bytes);
+    if (!status && fragment->write && fragment->local_is_gpu)
+        status = gpu_copy(gpu, COPY_STREAM, host, fragment->local, fragment->bytes, GPU_DONE);
     if (!status)
-        status = piece->write ? net_put_by_requests(state, piece->at, host, piece->bytes)
-                              : net_get_by_requests(state, piece->at, host, piece->bytes);
-    if (!status && !piece->write && piece->device)
-        status = gpu_copy(gpu, COPY_LANE, piece->local, host, piece->bytes, GPU_DONE);
-    if (piece->device)
+        status = fragment->write
+                     ? net_put_by_requests(state, fragment->remote, host, fragment->bytes)
+                     : net_get_by_requests(state, fragment->remote, host, fragment->bytes);
+    if (!status && !fragment->write && fragment->local_is_gpu)
+        status = gpu_copy(gpu, COPY_STREAM, fragment->local, host, fragment->bytes, GPU_DONE);
+    if (fragment->local_is_gpu)
         free(host);
     return status;
 }
 
-/* A place in host memory of the peer; piece->bytes is cut at the end of its chunk. */
-static weft_status find_chunk(struct path_state *state, struct net_parcel *piece)
+/* Gets the keys of the peer's host memory; fragment->bytes is cut at the end of the chunk. */
+static weft_status find_host_chunk(struct path_state *state, struct net_staged_fragment *fragment)
 {
-    struct net_peer *peer = piece->post.peer;
-    size_t number = piece->at.offset / NET_CHUNK_BYTES, in = piece->at.offset % NET_CHUNK_BYTES;
-    struct net_key *keys = piece->ends.keys;
+    struct net_peer *peer = fragment->post.peer;
+    size_t index = fragment->remote.offset / NET_CHUNK_BYTES,
+           chunk_offset = fragment->remote.offset % NET_CHUNK_BYTES;
+    struct net_key *keys = fragment->ends.keys;
     const struct net_key *others;
     weft_status status = WEFT_OK;
-    piece->bytes = piece->bytes < NET_CHUNK_BYTES - in ? piece->bytes : NET_CHUNK_BYTES - in;
-    if (piece->sure)
-        status = net_peer_rail_keys(state, peer, piece->at.segment, number, &others);
-    if (!status && piece->sure)
+    fragment->bytes = fragment->bytes < NET_CHUNK_BYTES - chunk_offset
+                          ? fragment->bytes
+                          : NET_CHUNK_BYTES - chunk_offset;
+    if (fragment->retransmittable)
+        status = net_get_peer_rail_keys(state, peer, fragment->remote.segment, index, &others);
+    if (!status && fragment->retransmittable)
         memcpy(keys, others, NET_RAILS * sizeof *keys);
-    if (!status && net_goes_over(state->net, peer, 0))
-        status = net_peer_chunk(state, peer, piece->at.segment, number, &keys[0]);
+    if (!status && net_rail_usable(state->net, peer, 0))
+        status = net_get_peer_key(state, peer, fragment->remote.segment, index, &keys[0]);
     else
         keys[0].known = 0;
     for (int i = 0; i < NET_RAILS; i++)
-        keys[i].base += in;
+        keys[i].base += chunk_offset;
     return status;
 }
 
-/* Finds the final place, or else the room; piece->bytes is cut at the end of what is registered as
- * one.
- * Neither: no end meets the other. May wait. */
-static weft_status find_place(struct path_state *state, struct net_parcel *piece)
+/* Uses the remote side in place, or a slot of the peer; fragment->bytes is cut at the end of its
+ * registration. If neither has keys, the ends share no rail. It may wait. */
+static weft_status choose_remote_side(struct path_state *state,
+                                      struct net_staged_fragment *fragment)
 {
-    struct net_peer *peer = piece->post.peer;
-    uint8_t all = piece->sure ? UINT8_MAX : 1;
-    piece->ends = (struct net_ends){.reaches = all};
-    piece->there = false;
-    if (piece->at.segment != SEG_GPU)
-        return find_chunk(state, piece);
-    weft_status status =
-        net_gpu_place(state, peer, piece->at.offset, &piece->bytes, piece->ends.keys);
-    piece->ends.reaches = all & peer->gpu_rails;
-    if (status || net_ends_meet(state->net, peer, &piece->ends))
+    struct net_peer *peer = fragment->post.peer;
+    uint8_t all = fragment->retransmittable ? UINT8_MAX : 1;
+    fragment->ends = (struct net_ends){.rails = all};
+    fragment->uses_peer_slot = false;
+    if (fragment->remote.segment != SEG_GPU)
+        return find_host_chunk(state, fragment);
+    weft_status status = net_get_gpu_keys(state, peer, fragment->remote.offset, &fragment->bytes,
+                                          fragment->ends.keys);
+    fragment->ends.rails = all & peer->gpu_rails;
+    if (status || net_ends_share_rail(state->net, peer, &fragment->ends))
         return status;
-    piece->there = true;
-    status = find_room(state, peer);
-    piece->ends.reaches = all;
-    memcpy(piece->ends.keys, peer->stage->room, sizeof piece->ends.keys);
+    fragment->uses_peer_slot = true;
+    status = query_peer_buffer(state, peer);
+    fragment->ends.rails = all;
+    memcpy(fragment->ends.keys, peer->stage->peer_buffer_keys, sizeof fragment->ends.keys);
     return status;
 }
 
-/* Where nobody can wait. The answer is looked for at the next call. */
-static weft_status ask_for_room(struct path_common *net, struct net_parcel *piece)
+/* Sends the query without waiting. The next call polls for the answer. */
+static weft_status send_buffer_query(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    struct net_peer *peer = piece->post.peer;
+    struct net_peer *peer = fragment->post.peer;
     struct net_stage *stage = peer->stage;
-    uint32_t wanted = (uint32_t)(net->lots * net->lot_bytes);
-    weft_status status = net_await(piece->state, peer, stage->room_came, sizeof stage->room_came,
-                                   &stage->room_token);
+    uint32_t buffer_bytes = (uint32_t)(net->slot_count * net->slot_bytes);
+    weft_status status =
+        net_new_answer_token(fragment->state, peer, stage->peer_buffer_answer,
+                             sizeof stage->peer_buffer_answer, &stage->peer_buffer_token);
     if (status)
         return status;
-    struct net_record *record = net_try_request(piece->state, peer, sizeof(struct net_wanted));
+    struct net_record *record =
+        net_try_add_request(fragment->state, peer, sizeof(struct net_query));
     if (!record) {
-        net_stage_forget_room(net, peer);
+        net_stage_cancel_query(net, peer);
         return WEFT_OK;
     }
-    record->kind = NET_ROOM;
-    memcpy(net_behind(record), &(struct net_wanted){.token = stage->room_token, .bytes = wanted},
-           sizeof(struct net_wanted));
-    net_flush(net, peer, false);
+    record->kind = NET_STAGING_BUFFER;
+    memcpy(net_payload(record),
+           &(struct net_query){.token = stage->peer_buffer_token, .bytes = buffer_bytes},
+           sizeof(struct net_query));
+    net_flush_requests(net, peer, false);
     return WEFT_OK;
 }
 
-void net_stage_forget_room(struct path_common *net, struct net_peer *peer)
+void net_stage_cancel_query(struct path_common *net, struct net_peer *peer)
 {
-    if (peer->stage->room_token)
-        net_cancel_answer(net, peer->stage->room_token);
-    peer->stage->room_token = 0;
+    if (peer->stage->peer_buffer_token)
+        net_cancel_answer(net, peer->stage->peer_buffer_token);
+    peer->stage->peer_buffer_token = 0;
 }
 
-static weft_status look_for_room(struct path_common *net, struct net_parcel *piece)
+static weft_status poll_buffer_query(struct path_common *net, struct net_staged_fragment *fragment)
 {
-    struct net_stage *stage = piece->post.peer->stage;
+    struct net_stage *stage = fragment->post.peer->stage;
     weft_status status = WEFT_OK;
-    if (stage->room_asked)
+    if (stage->peer_buffer_known)
         return WEFT_OK;
-    if (!stage->room_token)
-        return ask_for_room(net, piece);
-    if (!net_answer_came(net, stage->room_token, &status))
+    if (!stage->peer_buffer_token)
+        return send_buffer_query(net, fragment);
+    if (!net_poll_answer(net, stage->peer_buffer_token, &status))
         return WEFT_OK;
-    stage->room_token = 0;
-    memcpy(stage->room, stage->room_came, sizeof stage->room);
-    stage->room_asked = status == WEFT_OK;
+    stage->peer_buffer_token = 0;
+    memcpy(stage->peer_buffer_keys, stage->peer_buffer_answer, sizeof stage->peer_buffer_keys);
+    stage->peer_buffer_known = status == WEFT_OK;
     return status;
 }
 
-weft_status net_stage_through_lots(struct path_common *net, struct net_parcel *piece, bool *ready)
+weft_status net_stage_use_slots(struct path_common *net, struct net_staged_fragment *fragment,
+                                bool *ready)
 {
-    struct net_peer *peer = piece->post.peer;
+    struct net_peer *peer = fragment->post.peer;
     struct net_stage *stage = peer->stage;
-    struct net_ends *ends = &piece->ends;
-    weft_status status = look_for_room(net, piece);
-    *ready = stage->room_asked;
+    struct net_ends *ends = &fragment->ends;
+    weft_status status = poll_buffer_query(net, fragment);
+    *ready = stage->peer_buffer_known;
     if (!status && *ready)
-        status = make_lots(net, stage);
+        status = make_slots(net, stage);
     if (status || !*ready)
         return status;
-    piece->here = piece->there = true;
-    *ends = (struct net_ends){.reaches = UINT8_MAX};
-    memcpy(ends->keys, stage->room, sizeof ends->keys);
-    memcpy(ends->descriptors, stage->descriptors, sizeof ends->descriptors);
+    fragment->uses_local_slot = fragment->uses_peer_slot = true;
+    *ends = (struct net_ends){.rails = UINT8_MAX};
+    memcpy(ends->keys, stage->peer_buffer_keys, sizeof ends->keys);
+    memcpy(ends->descriptors, stage->slot_descriptors, sizeof ends->descriptors);
     for (int i = 0; i < NET_RAILS; i++)
-        ends->keys[i].base += (piece->number - 1) % net->lots * net->lot_bytes;
-    return reaches(net, piece)
+        ends->keys[i].base += (fragment->sequence - 1) % net->slot_count * net->slot_bytes;
+    return restrict_rails(net, fragment)
                ? WEFT_OK
-               : base_fail(WEFT_ERR_PATH, "no NIC that is left has pinned memory at both ends");
+               : base_fail(WEFT_ERR_PATH,
+                           "no remaining NIC has pinned memory registered at both ends");
 }
 
-/* One piece of at most piece->bytes bytes, `part` where it goes through lots. */
-static weft_status move_piece(struct path_state *state, struct net_parcel *piece, size_t part)
+/* Begins one fragment of at most fragment->bytes bytes, or at most fragment_bytes if it uses a
+ * slot. */
+static weft_status begin_fragment(struct path_state *state, struct net_staged_fragment *fragment,
+                                  size_t fragment_bytes)
 {
     struct path_common *net = state->net;
-    struct net_peer *peer = piece->post.peer;
-    weft_status status = find_place(state, piece);
+    struct net_peer *peer = fragment->post.peer;
+    weft_status status = choose_remote_side(state, fragment);
     if (!status)
-        status = find_local(net, piece);
-    bool through = piece->here || piece->there;
-    if (through && piece->bytes > part)
-        piece->bytes = part;
-    if (!status && !net_ends_meet(net, peer, &piece->ends))
-        return by_requests(state, piece);
+        status = choose_local_side(net, fragment);
+    bool through = fragment->uses_local_slot || fragment->uses_peer_slot;
+    if (through && fragment->bytes > fragment_bytes)
+        fragment->bytes = fragment_bytes;
+    if (!status && !net_ends_share_rail(net, peer, &fragment->ends))
+        return stage_by_requests(state, fragment);
     if (!status)
-        status = take_lot(net, peer, piece->write);
+        status = await_free_slot(net, peer, fragment->write);
     if (!status)
-        net_stage_begin(state, piece);
-    return status ? status : net_failure(net, peer);
+        net_stage_begin(state, fragment);
+    return status ? status : net_check_failure(net, peer);
 }
 
-weft_status net_stage_move(struct path_state *state, struct remote at, void *local, size_t bytes,
-                           bool device, bool write)
+weft_status net_stage_transfer(struct path_state *state, struct remote at, void *local,
+                               size_t bytes, bool device, bool write)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = &net->peers[at.peer->pe];
-    struct net_parcel piece = {.post = {.kind = NET_POST_STAGED, .peer = peer},
-                               .write = write,
-                               .device = device,
-                               .proof = net->proving,
-                               .at = at,
-                               .local = local};
-    piece.spread = net_stripes(net, peer, bytes);
-    piece.sure = piece.spread || peer->via || net_other_rail(net, peer, peer->via) >= 0;
-    piece.sure |= net->proving && peer->gpu_rails != 1;
-    piece.spread |= net->proving;
+    struct net_staged_fragment fragment = {.post = {.kind = NET_POST_STAGED, .peer = peer},
+                                           .write = write,
+                                           .local_is_gpu = device,
+                                           .proof = net->proving,
+                                           .remote = at,
+                                           .local = local};
+    fragment.spread = net_is_striped(net, peer, bytes);
+    fragment.retransmittable = fragment.spread || peer->current_rail ||
+                               net_find_other_rail(net, peer, peer->current_rail) >= 0;
+    fragment.retransmittable |= net->proving && peer->gpu_rails != 1;
+    fragment.spread |= net->proving;
     weft_status status = peer->stage ? WEFT_OK : make_stage(net, peer);
     if (status)
         return status;
-    size_t part = part_of(net, bytes), most = net->rails[0].traits.most;
+    size_t fragment_bytes = choose_fragment_bytes(net, bytes),
+           most = net->rails[0].traits.max_bytes;
     while (bytes && !status) {
-        piece.bytes = bytes < most ? bytes : most;
-        status = move_piece(state, &piece, part);
-        bytes -= piece.bytes;
-        piece.at.offset += piece.bytes;
-        piece.local += piece.bytes;
+        fragment.bytes = bytes < most ? bytes : most;
+        status = begin_fragment(state, &fragment, fragment_bytes);
+        bytes -= fragment.bytes;
+        fragment.remote.offset += fragment.bytes;
+        fragment.local += fragment.bytes;
     }
-    if (piece.sure)
+    if (fragment.retransmittable)
         net_stripe_advance(net);
     return status;
 }

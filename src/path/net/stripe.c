@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers over several NICs, piece by piece. See stripe.h; what happens when one fails is in
- * stripe_fail.c. */
+/* Transfers over several NICs (stripe.h). stripe_fail.c handles the failure of a NIC. */
 #include "path/net/stage.h"
 #include "path/net/stripe_piece.h"
 
@@ -12,333 +11,342 @@
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 256 << 10,
-    UNDER_WAY_BYTES = 16 * PIECE_BYTES, /* on a rail: more wait for whichever is free first */
-    FIRST_BYTES = 4 * PIECE_BYTES,      /* on one of which it is not known how fast it is */
-    RATE_NS = 5 * 1000 * 1000,          /* a rail's rate is taken over at least so long, */
-    SHORT_NS = 50 * 1000,               /* or over all that it had to do */
-    RATE_BYTES = 32 << 10,              /* less tells of a round trip alone */
-    TRY_NS = 20 * 1000 * 1000,          /* a rate as old as this may not hold any more */
+    FRAGMENT_BYTES = 256 << 10,
+    IN_FLIGHT_BYTES = 16 * FRAGMENT_BYTES, /* bytes in flight on a rail; further fragments wait for
+                                              the rail that is free first */
+    UNMEASURED_BYTES = 4 * FRAGMENT_BYTES, /* the same on a rail whose rate is unknown */
+    RATE_NS =
+        5 * 1000 * 1000, /* time over which a rate is measured at least, if the rail stays busy */
+    RATE_LEAST_NS = 50 * 1000,        /* the same if the rail has become idle */
+    RATE_BYTES = 32 << 10,            /* fewer bytes measure the round trip only */
+    RATE_VALID_NS = 20 * 1000 * 1000, /* age at which a rate may no longer hold */
 };
 
 /* ---------------------------------------------------------------------------------------- lists */
 
-void net_pieces_append(struct net_pieces *list, struct net_piece *piece)
+void net_fragments_append(struct net_fragment_list *list, struct net_fragment *fragment)
 {
-    piece->next = NULL;
-    piece->previous = list->last;
-    *(list->last ? &list->last->next : &list->first) = piece;
-    list->last = piece;
+    fragment->next = NULL;
+    fragment->previous = list->last;
+    *(list->last ? &list->last->next : &list->first) = fragment;
+    list->last = fragment;
 }
 
-void net_pieces_remove(struct net_pieces *list, struct net_piece *piece)
+void net_fragments_remove(struct net_fragment_list *list, struct net_fragment *fragment)
 {
-    *(piece->previous ? &piece->previous->next : &list->first) = piece->next;
-    *(piece->next ? &piece->next->previous : &list->last) = piece->previous;
+    *(fragment->previous ? &fragment->previous->next : &list->first) = fragment->next;
+    *(fragment->next ? &fragment->next->previous : &list->last) = fragment->previous;
 }
 
 /* ----------------------------------------------------------------------------------- completion */
 
-static void count(struct net_piece *piece, int by)
+static void count_fragment(struct net_fragment *fragment, int by)
 {
-    struct path_state *state = piece->state;
-    struct net_channel *channel = net_touch(state, piece->post.peer->pe);
-    *(piece->write ? &channel->writes : &channel->reads) += (uint32_t)by;
-    channel->stripes += piece->write ? (uint32_t)by : 0;
-    state->under_way += (uint32_t)by;
-    state->net->stripes += by;
-    piece->post.peer->pieces += (uint32_t)by;
+    struct path_state *state = fragment->state;
+    struct net_channel *channel = net_touch_channel(state, fragment->post.peer->pe);
+    *(fragment->write ? &channel->writes : &channel->reads) += (uint32_t)by;
+    channel->striped_writes += fragment->write ? (uint32_t)by : 0;
+    state->in_flight += (uint32_t)by;
+    state->net->fragment_count += by;
+    fragment->post.peer->fragments += (uint32_t)by;
 }
 
-/* It is in no list any more. */
-void net_piece_finish(struct net_piece *piece)
+/* Ends a fragment that is in no list. */
+void net_fragment_finish(struct net_fragment *fragment)
 {
-    struct path_state *state = piece->state;
-    count(piece, -1);
-    net_drop_pin(state->net, piece->pin);
-    if (piece->parcel)
-        net_stage_came(piece->parcel);
-    free(piece);
+    struct path_state *state = fragment->state;
+    count_fragment(fragment, -1);
+    net_release_pin(state->net, fragment->pin);
+    if (fragment->staged)
+        net_stage_fragment_done(fragment->staged);
+    free(fragment);
     net_drop_state(state);
 }
 
-/* What the rail gives while it is busy, for the choice among rails. */
-static void take_rate(struct net_rail *rail, size_t bytes)
+/* Measures the rate of the rail while it is busy, for the choice among rails. */
+static void measure_rate(struct net_rail *rail, size_t bytes)
 {
-    uint64_t now = clock_now_ns(), ns = now - rail->busy_since;
-    rail->moved += bytes;
-    rail->stood_ns = 0;
-    rail->asked = rail->answered = false;
-    if (!rail->connected) { /* what was first had to wait for a connection: that is no rate */
+    uint64_t now = clock_now_ns(), ns = now - rail->busy_since_ns;
+    rail->moved_bytes += bytes;
+    rail->stalled_ns = 0;
+    rail->liveness_requested = rail->liveness_confirmed = false;
+    if (!rail->connected) { /* The first fragment waited for a connection, so its time measures no
+                               rate. */
         rail->connected = true;
-        rail->moved = 0;
-        rail->busy_since = now;
+        rail->moved_bytes = 0;
+        rail->busy_since_ns = now;
         return;
     }
-    if (ns < (rail->pieces.first ? RATE_NS : SHORT_NS) || rail->moved < RATE_BYTES)
+    if (ns < (rail->fragments.first ? RATE_NS : RATE_LEAST_NS) || rail->moved_bytes < RATE_BYTES)
         return;
-    /* Weighed by time: what comes in a burst after a pause is not taken for speed. */
-    rail->bytes_lately = rail->bytes_lately * 3 / 4 + (double)rail->moved;
-    rail->ns_lately = rail->ns_lately * 3 / 4 + (double)ns;
-    rail->rate = rail->bytes_lately / rail->ns_lately;
-    rail->rated_ns = now;
-    rail->moved = 0;
-    rail->busy_since = now;
+    /* Weighted by time, so that a burst after a pause does not count as speed. */
+    rail->rate_bytes = rail->rate_bytes * 3 / 4 + (double)rail->moved_bytes;
+    rail->rate_ns = rail->rate_ns * 3 / 4 + (double)ns;
+    rail->bytes_per_ns = rail->rate_bytes / rail->rate_ns;
+    rail->measured_ns = now;
+    rail->moved_bytes = 0;
+    rail->busy_since_ns = now;
 }
 
-static void leave(struct path_common *net, struct net_piece *piece)
+static void remove_from_rail(struct path_common *net, struct net_fragment *fragment)
 {
-    struct net_rail *rail = &net->rails[piece->rail];
-    net_pieces_remove(&rail->pieces, piece);
-    rail->under_way -= piece->bytes;
-    take_rate(rail, piece->bytes);
+    struct net_rail *rail = &net->rails[fragment->rail];
+    net_fragments_remove(&rail->fragments, fragment);
+    rail->in_flight_bytes -= fragment->bytes;
+    measure_rate(rail, fragment->bytes);
 }
 
-/* It has carried nothing for so long that a piece is worth the try: what slowed it down may be
- * over. A twentieth of the time goes into that at most, by the rate as it was. */
-static bool to_be_tried(const struct net_rail *rail)
+/* Whether an idle rail should carry a fragment to measure its rate again: what slowed it down may
+ * have ended. At the old rate, a twentieth of the time goes into that at most. */
+static bool should_measure_again(const struct net_rail *rail)
 {
-    if (rail->rate <= 0 || rail->pieces.first)
+    if (rail->bytes_per_ns <= 0 || rail->fragments.first)
         return false;
-    double since = (double)(clock_now_ns() - rail->rated_ns);
-    return since > TRY_NS && since > 20 * PIECE_BYTES / rail->rate;
+    double since = (double)(clock_now_ns() - rail->measured_ns);
+    return since > RATE_VALID_NS && since > 20 * FRAGMENT_BYTES / rail->bytes_per_ns;
 }
 
-static void enter(struct path_common *net, struct net_piece *piece)
+static void add_to_rail(struct path_common *net, struct net_fragment *fragment)
 {
-    struct net_rail *rail = &net->rails[piece->rail];
-    if (!rail->pieces.first) {
-        if (to_be_tried(rail))
-            rail->bytes_lately = rail->ns_lately = 0;
-        rail->busy_since = clock_now_ns();
-        rail->moved = 0;
+    struct net_rail *rail = &net->rails[fragment->rail];
+    if (!rail->fragments.first) {
+        if (should_measure_again(rail))
+            rail->rate_bytes = rail->rate_ns = 0;
+        rail->busy_since_ns = clock_now_ns();
+        rail->moved_bytes = 0;
     }
-    net_pieces_append(&rail->pieces, piece);
-    rail->under_way += piece->bytes;
+    net_fragments_append(&rail->fragments, fragment);
+    rail->in_flight_bytes += fragment->bytes;
 }
 
 /* -------------------------------------------------------------------------------------- posting */
 
-/* For the piece, or for the few bytes of it that are read behind it: their coming says that it has
- * arrived. */
-static ssize_t post(struct path_common *net, struct net_piece *piece, const struct net_key *key,
-                    bool confirm)
+/* Posts the fragment, or the read of one byte that confirms its arrival. */
+static ssize_t post_fragment(struct path_common *net, struct net_fragment *fragment,
+                             const struct net_key *key, bool confirm)
 {
-    struct net_rail *rail = &net->rails[piece->rail];
-    struct net_peer *peer = piece->post.peer;
-    bool write = piece->write && !confirm;
-    void *descriptor, *local = piece->local;
+    struct net_rail *rail = &net->rails[fragment->rail];
+    struct net_peer *peer = fragment->post.peer;
+    bool write = fragment->write && !confirm;
+    void *descriptor, *local = fragment->local;
     if (confirm)
-        local = net_rail_scratch(net, rail, &descriptor);
-    else if (piece->ends)
-        descriptor = piece->ends->descriptors[piece->rail];
+        local = net_get_rail_scratch(net, rail, &descriptor);
+    else if (fragment->ends)
+        descriptor = fragment->ends->descriptors[fragment->rail];
     else
-        descriptor = net_rail_descriptor(net, rail, local, piece->pin);
-    size_t bytes = confirm ? 1 : piece->bytes;
-    size_t offset = piece->ends ? piece->offset : piece->offset % NET_CHUNK_BYTES;
+        descriptor = net_get_rail_descriptor(net, rail, local, fragment->pin);
+    size_t bytes = confirm ? 1 : fragment->bytes;
+    size_t offset = fragment->ends ? fragment->offset : fragment->offset % NET_CHUNK_BYTES;
     struct iovec here = {local, bytes};
     struct fi_rma_iov there = {key->base + offset, bytes, key->key};
     struct fi_msg_rma message = {.msg_iov = &here,
                                  .desc = &descriptor,
                                  .iov_count = 1,
-                                 .addr = peer->address[piece->rail],
+                                 .addr = peer->address[fragment->rail],
                                  .rma_iov = &there,
                                  .rma_iov_count = 1};
-    return local ? net_access(rail, &piece->post, &message, write) : -FI_ENOMEM;
+    return local ? net_post_rma(rail, &fragment->post, &message, write) : -FI_ENOMEM;
 }
 
-/* They have been asked for before the piece was queued. */
-static const struct net_key *key_of(const struct net_piece *piece, int rail)
+/* The keys were requested before the fragment was queued. */
+static const struct net_key *find_fragment_key(const struct net_fragment *fragment, int rail)
 {
-    struct net_peer *peer = piece->post.peer;
-    if (piece->ends)
-        return &piece->ends->keys[peer->there[rail]];
-    size_t chunk = piece->offset / NET_CHUNK_BYTES;
-    return rail ? &peer->rail_keys[piece->segment][chunk * NET_RAILS + peer->there[rail]]
-                : &peer->keys[piece->segment][chunk];
+    struct net_peer *peer = fragment->post.peer;
+    if (fragment->ends)
+        return &fragment->ends->keys[peer->peer_rail[rail]];
+    size_t chunk = fragment->offset / NET_CHUNK_BYTES;
+    return rail ? &peer->rail_keys[fragment->segment][chunk * NET_RAILS + peer->peer_rail[rail]]
+                : &peer->keys[fragment->segment][chunk];
 }
 
-void net_piece_unproven(struct net_piece *piece, const char *cause)
+void net_fragment_fail_proof(struct net_fragment *fragment, const char *cause)
 {
-    struct path_common *net = piece->state->net;
-    snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_WHY_BYTES - 1, cause);
-    net_piece_finish(piece);
+    struct path_common *net = fragment->state->net;
+    snprintf(net->proof_failed, sizeof net->proof_failed, "%.*s", NET_REASON_BYTES - 1, cause);
+    net_fragment_finish(fragment);
 }
 
-/* Whether the provider has taken it. A refusal other than for now gives the rail up, or, of a
- * proof, ends the piece: then *gone. */
-static bool post_piece(struct path_common *net, struct net_piece *piece, bool confirm, bool *gone)
+/* Posts the fragment. False: the provider returned FI_EAGAIN, or an error. An error fails the rail;
+ * in a path test it ends the fragment, and sets *ended. */
+static bool try_post_fragment(struct path_common *net, struct net_fragment *fragment, bool confirm,
+                              bool *ended)
 {
-    struct net_rail *rail = &net->rails[piece->rail];
-    ssize_t error = post(net, piece, key_of(piece, piece->rail), confirm);
-    *gone = false;
+    struct net_rail *rail = &net->rails[fragment->rail];
+    ssize_t error =
+        post_fragment(net, fragment, find_fragment_key(fragment, fragment->rail), confirm);
+    *ended = false;
     if (!error)
-        piece->step = confirm ? NET_CONFIRMING : NET_MOVING;
+        fragment->phase = confirm ? NET_CONFIRMING : NET_POSTED;
     if (!error || error == -FI_EAGAIN)
         return !error;
-    if (!piece->proof) {
-        net_rail_failed(net, rail, piece->post.peer, net->lib->strerror((int)-error));
+    if (!fragment->proof) {
+        net_fail_rail(net, rail, fragment->post.peer, net->lib->strerror((int)-error));
         return false;
     }
-    net_refused(net, rail, piece->write && !confirm ? "fi_writemsg" : "fi_readmsg", (int)error);
-    *gone = true;
+    net_call_failed(net, rail, fragment->write && !confirm ? "fi_writemsg" : "fi_readmsg",
+                    (int)error);
+    *ended = true;
     return false;
 }
 
 void net_stripe_completed(struct path_common *net, struct net_post *post)
 {
-    struct net_piece *piece = (struct net_piece *)(void *)post;
-    struct net_rail *rail = &net->rails[piece->rail];
-    bool gone = false;
-    if (piece->step == NET_MOVING && piece->write && !rail->traits.confirmed) {
-        piece->step = NET_MOVED;
-        if (post_piece(net, piece, true, &gone))
+    struct net_fragment *fragment = (struct net_fragment *)(void *)post;
+    struct net_rail *rail = &net->rails[fragment->rail];
+    bool ended = false;
+    if (fragment->phase == NET_POSTED && fragment->write && !rail->traits.delivery_complete) {
+        fragment->phase = NET_UNCONFIRMED;
+        if (try_post_fragment(net, fragment, true, &ended))
             return;
-        rail->to_confirm += !gone;
-        if (!gone)
+        rail->unconfirmed += !ended;
+        if (!ended)
             return;
     }
-    leave(net, piece);
-    if (piece->rail == piece->post.peer->via)
-        net_heard(piece->post.peer, piece->rail);
-    if (gone)
-        net_piece_unproven(piece, base_last_error());
+    remove_from_rail(net, fragment);
+    if (fragment->rail == fragment->post.peer->current_rail)
+        net_mark_live(fragment->post.peer, fragment->rail);
+    if (ended)
+        net_fragment_fail_proof(fragment, base_last_error());
     else
-        net_piece_finish(piece);
+        net_fragment_finish(fragment);
 }
 
 /* ------------------------------------------------------------------------------- choice of rail */
 
-static bool carries(const struct path_common *net, const struct net_piece *piece, int rail)
+static bool can_carry(const struct path_common *net, const struct net_fragment *fragment, int rail)
 {
-    return net_goes_over(net, piece->post.peer, rail) && key_of(piece, rail)->known &&
-           (!piece->ends || piece->ends->reaches >> rail & 1);
+    return net_rail_usable(net, fragment->post.peer, rail) &&
+           find_fragment_key(fragment, rail)->known &&
+           (!fragment->ends || fragment->ends->rails >> rail & 1);
 }
 
-bool net_ends_meet(const struct path_common *net, const struct net_peer *peer,
-                   const struct net_ends *ends)
+bool net_ends_share_rail(const struct path_common *net, const struct net_peer *peer,
+                         const struct net_ends *ends)
 {
     for (int i = 0; i < net->rail_count; i++)
-        if (net_goes_over(net, peer, i) && ends->reaches >> i & 1 &&
-            ends->keys[peer->there[i]].known)
+        if (net_rail_usable(net, peer, i) && ends->rails >> i & 1 &&
+            ends->keys[peer->peer_rail[i]].known)
             return true;
     return false;
 }
 
-/* Until all rails have been measured, what they are told to give decides. */
-static double rate_of(const struct path_common *net, const struct net_rail *rail)
+/* The measured rate. While some rail has no measured rate, the speed that the link reports, for all
+ * rails. */
+static double estimate_rate(const struct path_common *net, const struct net_rail *rail)
 {
     bool measured = true;
     for (int i = 0; i < net->rail_count; i++)
-        measured &=
-            net->rails[i].rate > 0 || !net->rails[i].endpoint || (i == 0 && !net->home_carries);
-    return measured ? rail->rate : rail->mbps ? (double)rail->mbps : 1;
+        measured &= net->rails[i].bytes_per_ns > 0 || !net->rails[i].endpoint ||
+                    (i == 0 && !net->first_rail_carries);
+    return measured ? rail->bytes_per_ns : rail->mbps ? (double)rail->mbps : 1;
 }
 
-static bool has_room(const struct net_rail *rail)
+static bool has_capacity(const struct net_rail *rail)
 {
-    return rail->under_way < (rail->rate > 0 ? UNDER_WAY_BYTES : FIRST_BYTES);
+    return rail->in_flight_bytes < (rail->bytes_per_ns > 0 ? IN_FLIGHT_BYTES : UNMEASURED_BYTES);
 }
 
-/* The one that will have carried it first, of those that have not refused; for a piece that is not
- * spread, the peer's own, where that can carry it. Where no other can, that one too. -1 = it has no
- * room, and none other would be sooner. */
-static int choose_rail(const struct path_common *net, const struct net_piece *piece,
-                       uint32_t refused)
+/* The rail that will complete the fragment first, among those that did not block. A fragment that
+ * is not spread uses the peer's current rail if that can carry it; so does a fragment that no other
+ * rail can carry. -1: that rail has no capacity left. */
+static int choose_rail(const struct path_common *net, const struct net_fragment *fragment,
+                       uint32_t blocked)
 {
-    int best = -1, via = piece->post.peer->via;
+    int best = -1, current = fragment->post.peer->current_rail;
     double soonest = 0;
-    bool any = false, own = !piece->spread && carries(net, piece, via);
-    for (int i = net->home_carries ? 0 : 1; i < net->rail_count && !own; i++) {
+    bool any = false, own = !fragment->spread && can_carry(net, fragment, current);
+    for (int i = net->first_rail_carries ? 0 : 1; i < net->rail_count && !own; i++) {
         const struct net_rail *rail = &net->rails[i];
-        bool leads = carries(net, piece, i);
-        double time = (double)(rail->under_way + piece->bytes) / rate_of(net, rail);
-        any |= leads;
-        if (leads && !(refused >> i & 1) && to_be_tried(rail))
+        bool usable = can_carry(net, fragment, i);
+        double time = (double)(rail->in_flight_bytes + fragment->bytes) / estimate_rate(net, rail);
+        any |= usable;
+        if (usable && !(blocked >> i & 1) && should_measure_again(rail))
             return i;
-        if (leads && !(refused >> i & 1) && (best < 0 || time < soonest)) {
+        if (usable && !(blocked >> i & 1) && (best < 0 || time < soonest)) {
             best = i;
             soonest = time;
         }
     }
-    if (!any && !(refused >> via & 1) && carries(net, piece, via))
-        best = via;
-    return best >= 0 && has_room(&net->rails[best]) ? best : -1;
+    if (!any && !(blocked >> current & 1) && can_carry(net, fragment, current))
+        best = current;
+    return best >= 0 && has_capacity(&net->rails[best]) ? best : -1;
 }
 
-/* False: no rail takes it for now. */
-static bool start(struct path_common *net, struct net_piece *piece, uint32_t *refused)
+/* False: every rail blocks for now. */
+static bool start_fragment(struct path_common *net, struct net_fragment *fragment,
+                           uint32_t *blocked)
 {
     int chosen;
-    bool gone;
-    while ((chosen = choose_rail(net, piece, *refused)) >= 0) {
-        piece->rail = (uint8_t)chosen;
-        net->rails[chosen].refused = !post_piece(net, piece, false, &gone);
-        if (gone) {
-            net->rails[chosen].refused = false;
-            net_pieces_remove(&net->pieces, piece);
-            net_piece_unproven(piece, base_last_error());
+    bool ended;
+    while ((chosen = choose_rail(net, fragment, *blocked)) >= 0) {
+        fragment->rail = (uint8_t)chosen;
+        net->rails[chosen].would_block = !try_post_fragment(net, fragment, false, &ended);
+        if (ended) {
+            net->rails[chosen].would_block = false;
+            net_fragments_remove(&net->queued_fragments, fragment);
+            net_fragment_fail_proof(fragment, base_last_error());
             return true;
         }
-        if (net->rails[chosen].refused) {
-            *refused |= 1u << chosen;
+        if (net->rails[chosen].would_block) {
+            *blocked |= 1u << chosen;
             continue;
         }
-        net_pieces_remove(&net->pieces, piece);
-        enter(net, piece);
+        net_fragments_remove(&net->queued_fragments, fragment);
+        add_to_rail(net, fragment);
         return true;
     }
     return false;
 }
 
-static void confirm_moved(struct path_common *net, struct net_rail *rail)
+static void confirm_writes(struct path_common *net, struct net_rail *rail)
 {
-    bool gone;
-    for (struct net_piece *piece = rail->pieces.first, *next; piece && rail->to_confirm;
-         piece = next) {
-        next = piece->next;
-        if (piece->step != NET_MOVED)
+    bool ended;
+    for (struct net_fragment *fragment = rail->fragments.first, *next;
+         fragment && rail->unconfirmed; fragment = next) {
+        next = fragment->next;
+        if (fragment->phase != NET_UNCONFIRMED)
             continue;
-        bool posted = post_piece(net, piece, true, &gone);
-        rail->to_confirm -= posted || gone;
-        if (!gone)
+        bool posted = try_post_fragment(net, fragment, true, &ended);
+        rail->unconfirmed -= posted || ended;
+        if (!ended)
             continue;
-        leave(net, piece);
-        net_piece_unproven(piece, base_last_error());
+        remove_from_rail(net, fragment);
+        net_fragment_fail_proof(fragment, base_last_error());
     }
 }
 
-/* No NIC that is left has the memory registered at both ends. */
-static bool leads_nowhere(const struct path_common *net, const struct net_piece *piece)
+/* Whether no NIC that is left has both ends registered. */
+static bool has_no_rail(const struct path_common *net, const struct net_fragment *fragment)
 {
     for (int i = 0; i < net->rail_count; i++)
-        if (carries(net, piece, i))
+        if (can_carry(net, fragment, i))
             return false;
-    return net_goes_over(net, piece->post.peer, piece->post.peer->via);
+    return net_rail_usable(net, fragment->post.peer, fragment->post.peer->current_rail);
 }
 
-static void start_pieces(struct path_common *net)
+static void start_fragments(struct path_common *net)
 {
-    struct net_piece *piece = net->pieces.first, *next;
-    uint32_t refused = 0;
-    for (; piece; piece = next) {
-        next = piece->next;
-        if (piece->post.peer->failed) {
-            net_pieces_remove(&net->pieces, piece);
-            net_piece_finish(piece);
-        } else if (unlikely(leads_nowhere(net, piece)) && piece->proof) {
-            net_pieces_remove(&net->pieces, piece);
-            net_piece_unproven(piece, "the NIC has failed");
-        } else if (unlikely(leads_nowhere(net, piece)) && net_piece_waits(piece)) {
+    struct net_fragment *fragment = net->queued_fragments.first, *next;
+    uint32_t blocked = 0;
+    for (; fragment; fragment = next) {
+        next = fragment->next;
+        if (fragment->post.peer->failed) {
+            net_fragments_remove(&net->queued_fragments, fragment);
+            net_fragment_finish(fragment);
+        } else if (unlikely(has_no_rail(net, fragment)) && fragment->proof) {
+            net_fragments_remove(&net->queued_fragments, fragment);
+            net_fragment_fail_proof(fragment, "the NIC has failed");
+        } else if (unlikely(has_no_rail(net, fragment)) && net_fragment_awaits_close(fragment)) {
             continue;
-        } else if (unlikely(leads_nowhere(net, piece)) && piece->parcel &&
-                   net_stage_strays(piece->parcel)) {
-            net_pieces_remove(&net->pieces, piece);
-            net_piece_finish(piece);
-        } else if (unlikely(leads_nowhere(net, piece))) {
-            net_fail_peer(net, piece->post.peer, WEFT_ERR_PATH,
-                          "no NIC that is left has the memory of a transfer registered");
-        } else if (!net_piece_waits(piece) && !start(net, piece, &refused)) {
+        } else if (unlikely(has_no_rail(net, fragment)) && fragment->staged &&
+                   net_stage_retransmit(fragment->staged)) {
+            net_fragments_remove(&net->queued_fragments, fragment);
+            net_fragment_finish(fragment);
+        } else if (unlikely(has_no_rail(net, fragment))) {
+            net_fail_peer(net, fragment->post.peer, WEFT_ERR_PATH,
+                          "no remaining NIC has the memory of a transfer registered");
+        } else if (!net_fragment_awaits_close(fragment) &&
+                   !start_fragment(net, fragment, &blocked)) {
             return;
         }
     }
@@ -346,132 +354,136 @@ static void start_pieces(struct path_common *net)
 
 void net_stripe_advance(struct path_common *net)
 {
-    net_rails_check(net);
+    net_check_rails(net);
     for (int i = 0; i < net->rail_count; i++)
-        if (net->rails[i].to_confirm && !net->rails[i].cause[0])
-            confirm_moved(net, &net->rails[i]);
-    if (net->pieces.first)
-        start_pieces(net);
+        if (net->rails[i].unconfirmed && !net->rails[i].cause[0])
+            confirm_writes(net, &net->rails[i]);
+    if (net->queued_fragments.first)
+        start_fragments(net);
 }
 
 /* ------------------------------------------------------------------------------------- queueing */
 
-bool net_stripes(const struct path_common *net, const struct net_peer *peer, size_t bytes)
+bool net_is_striped(const struct path_common *net, const struct net_peer *peer, size_t bytes)
 {
     if (bytes < net->stripe_bytes)
         return false;
     for (int i = 1; i < net->rail_count; i++)
-        if (net_goes_over(net, peer, i))
+        if (net_rail_usable(net, peer, i))
             return true;
     return false;
 }
 
-/* A copy of it. */
-static weft_status queue_piece(struct net_piece content)
+/* Queues a copy of `content`. */
+static weft_status queue_fragment(struct net_fragment content)
 {
-    struct net_piece *piece = malloc(sizeof *piece);
-    if (!piece)
+    struct net_fragment *fragment = malloc(sizeof *fragment);
+    if (!fragment)
         return base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for a transfer");
-    *piece = content;
-    piece->post.kind = NET_POST_STRIPE;
-    piece->closing = -1;
-    net_take_pin(piece->pin);
-    count(piece, 1);
-    net_pieces_append(&piece->state->net->pieces, piece);
+    *fragment = content;
+    fragment->post.kind = NET_POST_STRIPE;
+    fragment->closing_rail = -1;
+    net_hold_pin(fragment->pin);
+    count_fragment(fragment, 1);
+    net_fragments_append(&fragment->state->net->queued_fragments, fragment);
     return WEFT_OK;
 }
 
-/* Cut into pieces; *pieces: how many were queued. */
-static weft_status queue(struct net_piece whole, uint32_t *pieces)
+/* Cuts the range into fragments; *fragments: how many were queued. */
+static weft_status queue_range(struct net_fragment whole, uint32_t *fragments)
 {
-    size_t most = whole.state->net->rails[0].traits.most, left = whole.bytes;
-    most = most < PIECE_BYTES ? most : PIECE_BYTES;
+    size_t most = whole.state->net->rails[0].traits.max_bytes, left = whole.bytes;
+    most = most < FRAGMENT_BYTES ? most : FRAGMENT_BYTES;
     weft_status status = WEFT_OK;
-    for (*pieces = 0; left && !status; left -= whole.bytes) {
+    for (*fragments = 0; left && !status; left -= whole.bytes) {
         whole.bytes = left < most ? left : most;
-        status = queue_piece(whole);
-        *pieces += !status;
+        status = queue_fragment(whole);
+        *fragments += !status;
         whole.offset += whole.bytes;
         whole.local += whole.bytes;
     }
     return status;
 }
 
-weft_status net_stripe_transfer(struct path_state *state, const struct net_transfer *transfer,
-                                uint32_t *pieces)
+weft_status net_stripe_staged(struct path_state *state, const struct net_transfer *transfer,
+                              uint32_t *fragments)
 {
-    return queue((struct net_piece){.post.peer = transfer->peer,
-                                    .state = state,
-                                    .parcel = transfer->parcel,
-                                    .ends = transfer->ends,
-                                    .local = transfer->local,
-                                    .bytes = transfer->bytes,
-                                    .write = transfer->write,
-                                    .spread = transfer->spread,
-                                    .proof = transfer->proof},
-                 pieces);
+    return queue_range((struct net_fragment){.post.peer = transfer->peer,
+                                             .state = state,
+                                             .staged = transfer->staged,
+                                             .ends = transfer->ends,
+                                             .local = transfer->local,
+                                             .bytes = transfer->bytes,
+                                             .write = transfer->write,
+                                             .spread = transfer->spread,
+                                             .proof = transfer->proof},
+                       fragments);
 }
 
-/* Up to the ends of the chunks on both sides; the keys are known afterwards. *bytes 0: not over
- * rails. */
-static weft_status prepare(struct path_state *state, struct remote at, void *local, bool write,
-                           bool spread, size_t *bytes, struct net_pin **pin)
+/* Cuts the range at the ends of the chunks on both sides, and gets the keys. *bytes 0: the rails
+ * cannot carry it. */
+static weft_status prepare_range(struct path_state *state, struct remote at, void *local,
+                                 bool write, bool spread, size_t *bytes, struct net_pin **pin)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = &net->peers[at.peer->pe];
     size_t chunk = at.offset / NET_CHUNK_BYTES,
            left = NET_CHUNK_BYTES - at.offset % NET_CHUNK_BYTES;
     const struct net_key *keys;
-    struct net_key home = {0};
+    struct net_key first_rail_key = {0};
     if (*bytes > left)
         *bytes = left;
     *pin = NULL;
     weft_status status = WEFT_OK;
-    if (net_goes_over(net, peer, 0))
-        status = net_peer_chunk(state, peer, at.segment, chunk, &home);
+    if (net_rail_usable(net, peer, 0))
+        status = net_get_peer_key(state, peer, at.segment, chunk, &first_rail_key);
     if (!status)
-        status = net_peer_rail_keys(state, peer, at.segment, chunk, &keys);
-    /* Without that of its own rail it would have nowhere to go when another fails. */
-    bool known = !status && (peer->via ? &keys[peer->there[peer->via]] : &home)->known;
-    if (!known || !net_rail_local(net, local, bytes, write, spread ? pin : NULL))
+        status = net_get_peer_rail_keys(state, peer, at.segment, chunk, &keys);
+    /* Without a key for the current rail the transfer could not be moved to it when another rail
+     * fails. */
+    bool known =
+        !status &&
+        (peer->current_rail ? &keys[peer->peer_rail[peer->current_rail]] : &first_rail_key)->known;
+    if (!known || !net_prepare_local(net, local, bytes, write, spread ? pin : NULL))
         *bytes = 0;
     return status;
 }
 
-void net_stripe_forget(struct path_common *net, const struct net_peer *peer)
+void net_stripe_drop_lost(struct path_common *net, const struct net_peer *peer)
 {
     for (int i = 0; i < net->rail_count; i++)
-        for (struct net_piece *piece = net->rails[i].pieces.first, *next; piece; piece = next) {
-            next = piece->next;
-            if (piece->post.peer != peer || piece->step != NET_LOST)
+        for (struct net_fragment *fragment = net->rails[i].fragments.first, *next; fragment;
+             fragment = next) {
+            next = fragment->next;
+            if (fragment->post.peer != peer || fragment->phase != NET_LOST)
                 continue;
-            net_pieces_remove(&net->rails[i].pieces, piece);
-            net->rails[i].under_way -= piece->bytes;
-            net_piece_finish(piece);
+            net_fragments_remove(&net->rails[i].fragments, fragment);
+            net->rails[i].in_flight_bytes -= fragment->bytes;
+            net_fragment_finish(fragment);
         }
 }
 
-weft_status net_stripe_move(struct path_state *state, struct remote at, void *local, size_t bytes,
-                            bool write, size_t *taken)
+weft_status net_stripe_host(struct path_state *state, struct remote at, void *local, size_t bytes,
+                            bool write, size_t *queued)
 {
-    bool spread = net_stripes(state->net, &state->net->peers[at.peer->pe], bytes);
+    bool spread = net_is_striped(state->net, &state->net->peers[at.peer->pe], bytes);
     size_t whole = bytes;
     struct net_pin *pin;
-    weft_status status = prepare(state, at, local, write, spread, &whole, &pin);
-    uint32_t pieces;
-    *taken = status ? 0 : whole;
+    weft_status status = prepare_range(state, at, local, write, spread, &whole, &pin);
+    uint32_t fragments;
+    *queued = status ? 0 : whole;
     if (!status)
-        status = queue((struct net_piece){.post.peer = &state->net->peers[at.peer->pe],
-                                          .state = state,
-                                          .segment = (uint8_t)at.segment,
-                                          .pin = pin,
-                                          .write = write,
-                                          .spread = spread,
-                                          .offset = at.offset,
-                                          .local = local,
-                                          .bytes = whole},
-                       &pieces);
-    net_drop_pin(state->net, pin);
+        status = queue_range((struct net_fragment){.post.peer = &state->net->peers[at.peer->pe],
+                                                   .state = state,
+                                                   .segment = (uint8_t)at.segment,
+                                                   .pin = pin,
+                                                   .write = write,
+                                                   .spread = spread,
+                                                   .offset = at.offset,
+                                                   .local = local,
+                                                   .bytes = whole},
+                             &fragments);
+    net_release_pin(state->net, pin);
     net_stripe_advance(state->net);
     return status;
 }
@@ -479,11 +491,11 @@ weft_status net_stripe_move(struct path_state *state, struct remote at, void *lo
 void net_stripe_close(struct path_common *net)
 {
     for (int i = -1; i < net->rail_count; i++) {
-        struct net_pieces *list = i < 0 ? &net->pieces : &net->rails[i].pieces;
+        struct net_fragment_list *list = i < 0 ? &net->queued_fragments : &net->rails[i].fragments;
         while (list->first) {
-            struct net_piece *piece = list->first;
-            net_pieces_remove(list, piece);
-            net_piece_finish(piece);
+            struct net_fragment *fragment = list->first;
+            net_fragments_remove(list, fragment);
+            net_fragment_finish(fragment);
         }
     }
 }

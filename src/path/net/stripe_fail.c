@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rails that fail: they are closed, and what was under way on them goes again over others. See
- * stripe.h for what makes that safe.
+/* Failure of rails: closes them, and retransmits their fragments over others. stripe.h says what
+ * makes that safe.
  *
- * A rail has failed when the provider says so, or when for some time nothing has moved on it
- * although the peer, asked over the first rail, is there. A PE that gives a rail up asks the peers
- * it was writing to to close theirs; their answer lets the pieces go again. */
+ * A rail has failed if the provider reports an error, or if it has completed nothing for some time
+ * although the peer answers over the rail that carries messages. A PE that gives a rail up asks the
+ * peers that it was writing to to close theirs; their answer allows the retransmission. */
 #include "path/net/hmem.h"
 #include "path/net/stripe_piece.h"
 
@@ -14,247 +14,258 @@
 #include <stdio.h>
 #include <string.h>
 
-static int number_of(const struct path_common *net, const struct net_rail *rail)
+static int rail_index(const struct path_common *net, const struct net_rail *rail)
 {
     return (int)(rail - net->rails);
 }
 
-/* ---------------------------------------------------------------------------------------- notes */
+/* ------------------------------------------------------------------------------ control records */
 
-static void send_note(struct path_common *net, struct net_peer *peer, enum net_note_kind kind,
-                      int rail)
+static void send_control(struct path_common *net, struct net_peer *peer, enum net_control_kind kind,
+                         int rail)
 {
-    const struct net_note note = {.kind = (uint8_t)kind, .rail = (uint8_t)rail};
-    struct net_record *record = net_answer(net, peer, sizeof note);
+    const struct net_control control = {.kind = (uint8_t)kind, .rail = (uint8_t)rail};
+    struct net_record *record = net_add_answer(net, peer, sizeof control);
     if (!record)
         return;
-    record->kind = NET_NOTE;
-    memcpy(net_behind(record), &note, sizeof note);
+    record->kind = NET_CONTROL;
+    memcpy(net_payload(record), &control, sizeof control);
 }
 
-static void tell_closed(struct path_common *net, int rail)
+static void report_closed_rail(struct path_common *net, int rail)
 {
     for (int pe = 0; pe < net->world->npes; pe++) {
         struct net_peer *peer = &net->peers[pe];
-        if (!(peer->wants_closed >> rail & 1))
+        if (!(peer->close_demanded >> rail & 1))
             continue;
-        peer->wants_closed &= (uint8_t) ~(1u << rail);
-        send_note(net, peer, NET_CLOSED_RAIL, rail);
+        peer->close_demanded &= (uint8_t) ~(1u << rail);
+        send_control(net, peer, NET_CLOSED_RAIL, rail);
     }
 }
 
-/* The peer answers, so it is the rail that has failed. */
-static void warn(const struct path_common *net, struct net_rail *rail, const struct net_peer *peer)
+/* The peer answers, so the rail has failed. */
+static void warn_rail_failed(const struct path_common *net, struct net_rail *rail,
+                             const struct net_peer *peer)
 {
-    if (rail->told)
+    if (rail->failure_reported)
         return;
-    rail->told = true;
+    rail->failure_reported = true;
     log_warn(
-        "path net: %s is given up, since what went to PE %d failed (provider %s): %s; %s go on "
+        "path net: %s is given up, since transfers to PE %d failed (provider %s): %s; %s continue "
         "over %s",
-        net_interface(rail), peer->pe, net->provider, rail->cause,
-        rail->carried ? "messages and transfers" : "large transfers",
-        net->rail_count > 2 && !rail->carried ? "the others"
-                                              : net_interface(&net->rails[peer->via]));
+        net_interface_name(rail), peer->pe, net->provider, rail->cause,
+        rail->carried_messages ? "messages and transfers" : "large transfers",
+        net->rail_count > 2 && !rail->carried_messages
+            ? "the others"
+            : net_interface_name(&net->rails[peer->current_rail]));
 }
 
-static void peer_closed(struct path_common *net, struct net_peer *peer, int there)
+static void mark_peer_rail_closed(struct path_common *net, struct net_peer *peer, int there)
 {
-    peer->closed |= (uint8_t)(1u << there);
+    peer->closed_rails |= (uint8_t)(1u << there);
     for (int i = 0; i < net->rail_count; i++) {
-        if (peer->there[i] == there && net->rails[i].cause[0])
-            warn(net, &net->rails[i], peer);
-        if (peer->there[i] == there)
+        if (peer->peer_rail[i] == there && net->rails[i].cause[0])
+            warn_rail_failed(net, &net->rails[i], peer);
+        if (peer->peer_rail[i] == there)
             net_gpu_rail_lost(net, peer, i);
     }
 }
 
-void net_stripe_note(struct path_common *net, struct net_peer *from, const struct net_note *note)
+void net_handle_control(struct path_common *net, struct net_peer *from,
+                        const struct net_control *control)
 {
-    bool own = note->kind == NET_CLOSE_RAIL || note->kind == NET_HERE; /* else one of the peer */
-    if (note->rail >= (own ? net->rail_count : NET_RAILS))
+    bool own = control->kind == NET_CLOSE_RAIL ||
+               control->kind == NET_PEER_LIVE; /* otherwise the rail is one of the peer */
+    if (control->rail >= (own ? net->rail_count : NET_RAILS))
         return;
-    struct net_rail *rail = &net->rails[note->rail];
-    switch ((enum net_note_kind)note->kind) {
+    struct net_rail *rail = &net->rails[control->rail];
+    switch ((enum net_control_kind)control->kind) {
     case NET_CLOSE_RAIL:
-        from->wants_closed |= (uint8_t)(1u << note->rail);
+        from->close_demanded |= (uint8_t)(1u << control->rail);
         if (!rail->endpoint)
-            tell_closed(net, note->rail);
+            report_closed_rail(net, control->rail);
         else if (!rail->cause[0])
             snprintf(rail->cause, sizeof rail->cause, "PE %d has given it up", from->pe);
         break;
     case NET_CLOSED_RAIL:
-        peer_closed(net, from, note->rail);
+        mark_peer_rail_closed(net, from, control->rail);
         break;
-    case NET_ASK:
-        send_note(net, from, NET_HERE, note->rail);
+    case NET_PEER_QUERY:
+        send_control(net, from, NET_PEER_LIVE, control->rail);
         break;
-    case NET_HERE:
-        rail->answered = rail->asked;
-        rail->stood_ns = 0;
+    case NET_PEER_LIVE:
+        rail->liveness_confirmed = rail->liveness_requested;
+        rail->stalled_ns = 0;
         break;
     case NET_PROBE:
-    case NET_ALIVE: /* those come without a number (move.c) */
+    case NET_PROBE_REPLY: /* Probes have no sequence number; move.c handles them. */
         break;
     }
 }
 
-/* ------------------------------------------------------------------------------------ giving up */
+/* --------------------------------------------------------------------------------- failed rails */
 
-void net_rail_failed(struct path_common *net, struct net_rail *rail, struct net_peer *peer,
-                     const char *cause)
+void net_fail_rail(struct path_common *net, struct net_rail *rail, struct net_peer *peer,
+                   const char *cause)
 {
     char sentence[NET_SENTENCE_BYTES];
     snprintf(sentence, sizeof sentence, "a remote access at PE %d failed (provider %s on %s): %s",
-             peer->pe, net->provider, net_interface(rail), cause);
-    if (number_of(net, rail) != peer->via) {
+             peer->pe, net->provider, net_interface_name(rail), cause);
+    if (rail_index(net, rail) != peer->current_rail) {
         if (!rail->cause[0])
             snprintf(rail->cause, sizeof rail->cause, "%s", cause);
-    } else if (!net_suspect(net, peer, sentence, cause)) {
-        net_give_up(net, peer, sentence);
+    } else if (!net_mark_suspected(net, peer, sentence, cause)) {
+        net_give_up_peer(net, peer, sentence);
     }
 }
 
 void net_stripe_failed(struct path_common *net, struct net_rail *rail, struct net_post *post,
                        const char *cause)
 {
-    struct net_piece *piece = (struct net_piece *)(void *)post;
+    struct net_fragment *fragment = (struct net_fragment *)(void *)post;
     struct net_peer *peer = post->peer;
-    piece->step = NET_LOST;
-    if (piece->proof && !peer->failed) {
+    fragment->phase = NET_LOST;
+    if (fragment->proof && !peer->failed) {
         char sentence[NET_SENTENCE_BYTES];
         snprintf(sentence, sizeof sentence,
                  "a remote access at PE %d failed (provider %s on %s): %s", peer->pe, net->provider,
-                 net_interface(rail), cause);
-        net_pieces_remove(&rail->pieces, piece);
-        rail->under_way -= piece->bytes;
-        net_piece_unproven(piece, sentence);
+                 net_interface_name(rail), cause);
+        net_fragments_remove(&rail->fragments, fragment);
+        rail->in_flight_bytes -= fragment->bytes;
+        net_fragment_fail_proof(fragment, sentence);
     } else if (peer->failed) {
-        net_stripe_forget(net, peer);
+        net_stripe_drop_lost(net, peer);
     } else {
-        net_rail_failed(net, rail, peer, cause);
+        net_fail_rail(net, rail, peer, cause);
     }
 }
 
-void net_ask_to_close(struct path_common *net, struct net_peer *peer, int there)
+void net_request_close(struct path_common *net, struct net_peer *peer, int there)
 {
-    if (!(peer->asked_closed >> there & 1))
-        send_note(net, peer, NET_CLOSE_RAIL, there);
-    peer->asked_closed |= (uint8_t)(1u << there);
+    if (!(peer->close_requested >> there & 1))
+        send_control(net, peer, NET_CLOSE_RAIL, there);
+    peer->close_requested |= (uint8_t)(1u << there);
 }
 
-/* The piece waits for another rail, and, when it writes, for its owner to close this one; which it
- * cannot where that carries the messages between the two. */
-static void go_again(struct path_common *net, struct net_rail *rail, struct net_piece *piece)
+/* Queues the fragment for another rail. A write waits until the target PE has closed its end of
+ * this rail, which it cannot if that end carries the messages between the two PEs. */
+static void requeue_fragment(struct path_common *net, struct net_rail *rail,
+                             struct net_fragment *fragment)
 {
-    struct net_peer *peer = piece->post.peer;
-    uint8_t there = peer->there[number_of(net, rail)];
+    struct net_peer *peer = fragment->post.peer;
+    uint8_t there = peer->peer_rail[rail_index(net, rail)];
     char sentence[NET_SENTENCE_BYTES];
-    if (piece->write && there == peer->there[peer->via]) {
+    if (fragment->write && there == peer->peer_rail[peer->current_rail]) {
         snprintf(sentence, sizeof sentence,
                  "a remote access at PE %d failed (provider %s on %s): %s", peer->pe, net->provider,
-                 net_interface(rail), rail->cause);
+                 net_interface_name(rail), rail->cause);
         net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
     }
     if (peer->failed) {
-        net_piece_finish(piece);
+        net_fragment_finish(fragment);
         return;
     }
-    piece->step = NET_WAITING;
-    piece->closing = piece->write ? (int8_t)there : -1;
-    if (there != peer->there[peer->via])
-        net_ask_to_close(net, peer, there);
-    net_pieces_append(&net->pieces, piece);
+    fragment->phase = NET_QUEUED;
+    fragment->closing_rail = fragment->write ? (int8_t)there : -1;
+    if (there != peer->peer_rail[peer->current_rail])
+        net_request_close(net, peer, there);
+    net_fragments_append(&net->queued_fragments, fragment);
 }
 
-/* What has come over it is taken first: ofi_rxm dies of a message that comes after. */
-static void drain(struct path_common *net, struct net_rail *rail)
+/* Reads the completions of messages that have arrived: ofi_rxm crashes if a message is completed
+ * after the close. */
+static void drain_rail(struct path_common *net, struct net_rail *rail)
 {
     enum { ROUNDS = 64 };
     for (int i = 0; i < ROUNDS && net_read_rail(net, rail) > 0; i++)
         ;
 }
 
-/* What it has asked for comes first, where it may not be closed before. A peer that is there sends
- * it at once, or closes its own end, which ends it too. */
+/* Whether the rail must wait for its reads in flight, since closing it would crash. A live peer
+ * answers them at once, or closes its own end, which ends them too. The wait is limited to 300
+ * ms. */
 static bool waits_for_reads(struct net_rail *rail, uint64_t ns)
 {
     enum { MOST_NS = 300 * 1000 * 1000 };
-    rail->unread_ns += ns;
-    return rail->reads && rail->traits.dies_of_reads && rail->unread_ns < MOST_NS;
+    rail->read_wait_ns += ns;
+    return rail->reads_in_flight && rail->traits.crashes_on_reads && rail->read_wait_ns < MOST_NS;
 }
 
-/* Nothing that came over it can move memory afterwards, so peers may be told. */
-static void close_failed(struct path_common *net, struct net_rail *rail)
+/* After the close nothing that came over the rail changes memory, so this PE reports it to its
+ * peers. */
+static void close_failed_rail(struct path_common *net, struct net_rail *rail)
 {
     net_close_endpoint(rail);
     net_free_rail_memory(net, rail);
-    net_move_peers(net, rail);
-    net_stage_rail_closed(net, number_of(net, rail));
+    net_reroute_peers(net, rail);
+    net_stage_rail_closed(net, rail_index(net, rail));
     for (int pe = 0; pe < net->world->npes; pe++)
-        net_gpu_rail_lost(net, &net->peers[pe], number_of(net, rail));
-    rail->under_way = 0;
-    rail->to_confirm = 0;
-    while (rail->pieces.first) {
-        struct net_piece *piece = rail->pieces.first;
-        net_pieces_remove(&rail->pieces, piece);
-        go_again(net, rail, piece);
+        net_gpu_rail_lost(net, &net->peers[pe], rail_index(net, rail));
+    rail->in_flight_bytes = 0;
+    rail->unconfirmed = 0;
+    while (rail->fragments.first) {
+        struct net_fragment *fragment = rail->fragments.first;
+        net_fragments_remove(&rail->fragments, fragment);
+        requeue_fragment(net, rail, fragment);
     }
-    tell_closed(net, number_of(net, rail));
-    log_debug("path net: %s is %s: %s", net_interface(rail),
-              rail->kept ? "left open, with reads under way" : "closed", rail->cause);
+    report_closed_rail(net, rail_index(net, rail));
+    log_debug("path net: %s is %s: %s", net_interface_name(rail),
+              rail->left_open ? "left open, with reads in flight" : "closed", rail->cause);
 }
 
-/* ------------------------------------------------------------------------------- standing still */
+/* -------------------------------------------------------------------------------- stalled rails */
 
-/* Somebody who could tell whether it is the rail or the peer. */
-static struct net_peer *peer_on(struct path_common *net, const struct net_rail *rail)
+/* A peer that can tell whether the rail or the peer has failed. */
+static struct net_peer *find_peer_using_rail(struct path_common *net, const struct net_rail *rail)
 {
-    const struct net_piece *piece = rail->pieces.first ? rail->pieces.first : net->pieces.first;
-    return piece ? piece->post.peer : NULL;
+    const struct net_fragment *fragment =
+        rail->fragments.first ? rail->fragments.first : net->queued_fragments.first;
+    return fragment ? fragment->post.peer : NULL;
 }
 
-static void look_at(struct path_common *net, struct net_rail *rail, uint64_t ns)
+static void check_rail(struct path_common *net, struct net_rail *rail, uint64_t ns)
 {
-    struct net_peer *peer = peer_on(net, rail);
-    if (!peer || (!rail->pieces.first && !rail->refused)) {
-        rail->stood_ns = 0;
+    struct net_peer *peer = find_peer_using_rail(net, rail);
+    if (!peer || (!rail->fragments.first && !rail->would_block)) {
+        rail->stalled_ns = 0;
         return;
     }
-    rail->stood_ns += ns;
-    if (rail->stood_ns < (uint64_t)NET_PATIENCE_S * 1000 * 1000 * 1000 ||
-        (rail->asked && !rail->answered))
+    rail->stalled_ns += ns;
+    if (rail->stalled_ns < (uint64_t)NET_FAILURE_TIMEOUT_S * 1000 * 1000 * 1000 ||
+        (rail->liveness_requested && !rail->liveness_confirmed))
         return;
-    if (rail->asked) {
-        snprintf(rail->cause, sizeof rail->cause, "nothing has moved for %d s", 2 * NET_PATIENCE_S);
+    if (rail->liveness_requested) {
+        snprintf(rail->cause, sizeof rail->cause, "no transfer completed for %d s",
+                 2 * NET_FAILURE_TIMEOUT_S);
         return;
     }
-    rail->asked = true;
-    send_note(net, peer, NET_ASK, number_of(net, rail));
+    rail->liveness_requested = true;
+    send_control(net, peer, NET_PEER_QUERY, rail_index(net, rail));
 }
 
-/* Whether messages to those go over it that have pieces on it: move.c looks at them. */
-static bool rail_is_home(struct path_common *net, const struct net_rail *rail)
+/* Whether the rail carries the messages to the peers that have fragments on it; move.c checks
+ * those. */
+static bool is_message_rail(struct path_common *net, const struct net_rail *rail)
 {
-    const struct net_peer *peer = peer_on(net, rail);
-    return !peer || peer->via == number_of(net, rail);
+    const struct net_peer *peer = find_peer_using_rail(net, rail);
+    return !peer || peer->current_rail == rail_index(net, rail);
 }
 
-void net_rails_check(struct path_common *net)
+void net_check_rails(struct path_common *net)
 {
-    uint64_t now = clock_now_ns(), ns = now - net->looked_ns;
-    net->looked_ns = now;
-    ns = ns < NET_SLICE_NS ? ns : NET_SLICE_NS;
+    uint64_t now = clock_now_ns(), ns = now - net->rails_checked_ns;
+    net->rails_checked_ns = now;
+    ns = ns < NET_CHECK_STEP_NS ? ns : NET_CHECK_STEP_NS;
     if (net->rail_count > 1)
-        net_look_at_peers(net);
+        net_check_peers(net);
     for (int i = 0; i < net->rail_count; i++) {
         struct net_rail *rail = &net->rails[i];
-        if (rail->endpoint && !rail->cause[0] && !rail_is_home(net, rail))
-            look_at(net, rail, ns);
+        if (rail->endpoint && !rail->cause[0] && !is_message_rail(net, rail))
+            check_rail(net, rail, ns);
         if (!rail->endpoint || !rail->cause[0])
             continue;
-        drain(net, rail);
+        drain_rail(net, rail);
         if (!waits_for_reads(rail, ns))
-            close_failed(net, rail);
+            close_failed_rail(net, rail);
     }
 }

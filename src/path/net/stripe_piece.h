@@ -1,60 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between stripe.c, which sends pieces over rails, and stripe_fail.c, which gives rails up. */
+/* Between stripe.c, which posts fragments on rails, and stripe_fail.c, which gives rails up. */
 #ifndef WEFT_PATH_NET_STRIPE_PIECE_H
 #define WEFT_PATH_NET_STRIPE_PIECE_H
 
 #include "path/net/stripe.h"
 
-struct net_piece {
+struct net_fragment {
     struct net_post post;
     struct path_state *state;
-    struct net_piece *next, *previous;
-    struct net_pin *pin; /* `local` is registered so; NULL: it need not be, or is of a segment */
-    struct net_parcel *parcel; /* it is a part of that, between these ends; NULL: of a chunk */
+    struct net_fragment *next, *previous;
+    struct net_pin *pin; /* registration of `local`; NULL: not needed, or `local` is in a segment */
+    struct net_staged_fragment *staged; /* staged fragment that this is a part of; NULL: `segment`
+                                           and `offset` name the remote side */
     const struct net_ends *ends;
     char *local;
-    size_t offset, bytes; /* in the peer's segment, of which it lies in one chunk; from the ends */
+    size_t offset, bytes; /* offset: bytes in the peer's segment, within one chunk; from `ends` if
+                             there is a staged fragment */
     uint8_t segment, rail;
     bool write;
-    bool spread;    /* over any rail */
-    bool proof;     /* that GPU memory is reached over a rail: its failure is no other's */
-    int8_t closing; /* of the peer's rails the one that must be closed before it goes; -1 = none */
-    enum net_piece_step {
-        NET_WAITING,
-        NET_MOVING,
-        NET_MOVED, /* as far as this end knows; must be confirmed */
+    bool spread;         /* any rail may carry the fragment */
+    bool proof;          /* The fragment belongs to a path test; its failure fails only that. */
+    int8_t closing_rail; /* rail of the peer that must be closed before the fragment is
+                            retransmitted; -1 if none */
+    enum net_fragment_phase {
+        NET_QUEUED,
+        NET_POSTED,
+        NET_UNCONFIRMED, /* complete at this end; a read must confirm its arrival */
         NET_CONFIRMING,
-        NET_LOST, /* failed; it goes again when the rail is closed */
-    } step;
+        NET_LOST, /* failed; it is retransmitted when the rail is closed */
+    } phase;
 };
 
-void net_pieces_append(struct net_pieces *list, struct net_piece *piece);
-void net_pieces_remove(struct net_pieces *list, struct net_piece *piece);
-void net_piece_finish(struct net_piece *piece);
+void net_fragments_append(struct net_fragment_list *list, struct net_fragment *fragment);
+void net_fragments_remove(struct net_fragment_list *list, struct net_fragment *fragment);
+void net_fragment_finish(struct net_fragment *fragment);
 
-/* A piece of a proof, in no list any more, has failed. */
-void net_piece_unproven(struct net_piece *piece, const char *cause);
+/* Fails the path test that the fragment belongs to. The fragment is in no list any more. */
+void net_fragment_fail_proof(struct net_fragment *fragment, const char *cause);
 
-/* Its owner has still to close a rail. */
-static inline bool net_piece_waits(const struct net_piece *piece)
+/* Whether the fragment waits until its target PE has closed a rail. */
+static inline bool net_fragment_awaits_close(const struct net_fragment *fragment)
 {
-    return piece->closing >= 0 && !(piece->post.peer->closed >> piece->closing & 1);
+    return fragment->closing_rail >= 0 &&
+           !(fragment->post.peer->closed_rails >> fragment->closing_rail & 1);
 }
 
 enum {
-    NET_PATIENCE_S = 3, /* before the peer is asked, and again after it has answered */
-    NET_SLICE_NS = 100 * 1000 * 1000, /* what a look counts at most: being stopped is no failure */
+    /* Time before this PE asks the peer, and again after the peer has answered. */
+    NET_FAILURE_TIMEOUT_S = 3,
+    NET_CHECK_STEP_NS = 100 * 1000 * 1000, /* a check adds at most this time, so that a stopped
+                                              process does not count as a failure */
 };
 
-/* Nothing more goes over the rail; it is closed at the next step. The one that messages to the peer
- * go over: when the peer is there over another; else the peer is given up. */
-void net_rail_failed(struct path_common *net, struct net_rail *rail, struct net_peer *peer,
-                     const char *cause);
+/* Marks the rail as failed; the next check closes it. If the rail carries messages to the peer, it
+ * is only suspected until another rail shows that the peer is live; without another rail the peer
+ * has failed. */
+void net_fail_rail(struct path_common *net, struct net_rail *rail, struct net_peer *peer,
+                   const char *cause);
 
-/* Asks the peer to close a rail of its own, if that has not been done. */
-void net_ask_to_close(struct path_common *net, struct net_peer *peer, int there);
+/* Asks the peer once to close a rail of its own. */
+void net_request_close(struct path_common *net, struct net_peer *peer, int there);
 
-/* Closes rails that have failed, and looks whether others stand still. */
-void net_rails_check(struct path_common *net);
+/* Closes rails that have failed, and looks for rails that have stalled. */
+void net_check_rails(struct path_common *net);
 
 #endif

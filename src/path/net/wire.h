@@ -1,91 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The messages of path net as they go over: a head, then records, each with what belongs to its
- * kind and its data. */
+/* Wire format of path net: a message is a head and records. A record is followed by the struct of
+ * its kind, and then by its data. */
 #ifndef WEFT_PATH_NET_WIRE_H
 #define WEFT_PATH_NET_WIRE_H
 
 #include <stdint.h>
 
 enum net_flag {
-    NET_TELL = 1,   /* the receiver shall tell when it has carried this out */
-    NET_FLUSH = 2,  /* the sender's NIC has written into GPU memory of the receiver */
-    NET_ANSWERS = 4 /* numbered by themselves */
+    NET_ACK_REQUEST = 1, /* The receiver must report when it has executed this message. */
+    NET_FLUSH_GPU = 2,   /* The sender's NIC has written into GPU memory of the receiver. */
+    NET_ANSWERS = 4      /* The message has answers, which have their own sequence numbers. */
 };
 
-/* In front of each message. The receiver believes no other field before the word is that of the
- * sender. Numbers begin at a random one for each ordered pair of PEs, requests and answers apart
- * (struct net_line). */
+/* At the start of each message. The receiver trusts no other field before auth_word is that of the
+ * sender. Sequence numbers start at a random value for each ordered pair of PEs, separately for
+ * requests and answers (struct net_session). */
 struct net_head {
-    uint64_t word;
-    uint64_t number;   /* a probe has the number in front of the first */
-    uint64_t handled;  /* the sender has carried out the receiver's requests up to this one, */
-    uint64_t answered; /* and has its answers up to this one */
-    int32_t from;
-    uint16_t bytes; /* of the whole message: as many as came */
-    uint16_t flags; /* enum net_flag */
+    uint64_t auth_word;
+    uint64_t sequence;         /* sequence number; a probe has the one in front of the first */
+    uint64_t handled;          /* The sender has executed the receiver's requests up to this one. */
+    uint64_t answers_received; /* The sender has the receiver's answers up to this one. */
+    int32_t from;              /* PE of the sender */
+    uint16_t bytes;            /* bytes of the whole message */
+    uint16_t flags;            /* enum net_flag */
 };
 
+/* Kinds of records, with the struct that follows each. */
 enum net_kind {
-    NET_PUT = 1,   /* data */
-    NET_STORE,     /* one value, by one access */
-    NET_ATOMIC,    /* struct net_atomic */
-    NET_GET,       /* struct net_wanted */
-    NET_KEY,       /* struct net_wanted; offset: number of the chunk; a struct net_key comes back as
-                    * data */
-    NET_RAIL_KEYS, /* likewise; the answer is data: struct net_key for each rail of the owner */
-    NET_PLACE,     /* struct net_wanted; a struct net_place comes back as data */
-    NET_ROOM,      /* struct net_wanted: a room of so many bytes for the sender; likewise */
-    NET_LANDED,    /* struct net_lot: a put, whose data are in the sender's room */
-    NET_LIFT,      /* struct net_lot: a get, whose data go into it */
-    NET_DATA,      /* answers: struct net_result, data */
-    NET_LIFTED,    /* struct net_result */
-    NET_NOTE,      /* struct net_note */
+    NET_PUT = 1,        /* data only */
+    NET_STORE,          /* data only: one value, stored by one access */
+    NET_ATOMIC,         /* struct net_atomic */
+    NET_GET,            /* struct net_query */
+    NET_KEY,            /* struct net_query; offset: index of the chunk; answer: struct net_key */
+    NET_RAIL_KEYS,      /* the same; answer: a struct net_key for each rail of the receiver */
+    NET_GPU_REGION,     /* struct net_query; answer: struct net_gpu_region */
+    NET_STAGING_BUFFER, /* struct net_query: bytes of the buffer; answer: as for NET_RAIL_KEYS */
+    NET_SLOT_PUT,       /* struct net_slot: the data of a put are in the receiver's slot */
+    NET_SLOT_GET,       /* struct net_slot: the receiver copies the data of a get into the slot */
+    NET_DATA,           /* answer: struct net_result, then data */
+    NET_SLOT_READY,     /* answer to NET_SLOT_GET: struct net_result */
+    NET_CONTROL,        /* struct net_control */
 };
 
-/* In front of each record, at a multiple of 8 bytes. */
+/* At the start of each record, at a multiple of 8 bytes. */
 struct net_record {
     uint8_t kind, segment, amo, width;
-    uint32_t bytes; /* of data behind what belongs to the kind */
+    uint32_t bytes; /* bytes of data behind the struct of the kind */
     uint64_t offset;
 };
 
 struct net_atomic {
-    uint64_t value, expected, token; /* token 0: no answer is wanted */
+    uint64_t value, expected, token; /* token 0: the sender wants no answer */
 };
 
-struct net_wanted {
+struct net_query {
     uint64_t token;
     uint32_t bytes, pad;
 };
 
-/* A part of a room. */
-struct net_lot {
-    uint64_t token; /* of a lift: comes back with the answer */
-    uint64_t position;
+/* A slot of a staging buffer. */
+struct net_slot {
+    uint64_t token;  /* of NET_SLOT_GET: returned in the answer */
+    uint64_t offset; /* bytes from the start of the staging buffer */
     uint32_t bytes;
-    int32_t status; /* of a lift; the owner's own note */
+    int32_t status; /* of NET_SLOT_GET: scratch space of the receiver for its weft_status */
 };
 
 struct net_result {
     uint64_t token;
-    uint32_t position; /* of these data in the whole answer */
-    int32_t status;    /* weft_status of the owner */
+    uint32_t offset; /* bytes from the start of the whole answer */
+    int32_t status;  /* weft_status of the PE that answers */
 };
 
-/* Between PEs that give a rail up (stripe.h). `rail`: of the PE that closes it; of the one that
- * asks. */
-struct net_note {
+/* Control record about a rail (stripe.h). */
+struct net_control {
     uint8_t kind;
-    uint8_t rail;
+    uint8_t rail; /* rail of the PE that closes it, or of the PE that queries its peer */
     uint8_t pad[6];
 };
-enum net_note_kind { NET_CLOSE_RAIL = 1, NET_CLOSED_RAIL, NET_ASK, NET_HERE, NET_PROBE, NET_ALIVE };
+enum net_control_kind {
+    NET_CLOSE_RAIL = 1, /* Close this rail of yours. */
+    NET_CLOSED_RAIL,    /* I have closed this rail of mine. */
+    NET_PEER_QUERY,     /* Are you live? Sent over the rail that carries messages. */
+    NET_PEER_LIVE,      /* answer to NET_PEER_QUERY */
+    NET_PROBE, /* the same question over the rail that is in doubt, without a sequence number */
+    NET_PROBE_REPLY /* answer to NET_PROBE over the same rail */
+};
 
-/* Where a chunk is, as remote accesses need it. */
+/* Address and key of a chunk for RMA operations. */
 struct net_key {
     uint64_t key, base;
-    uint32_t known; /* 0: it could not be registered; requests reach it */
-    uint32_t asked; /* at this end: the owner has answered */
+    uint32_t known;    /* 0: the NIC does not reach the chunk; requests do */
+    uint32_t answered; /* at the PE that asked: the owner has answered */
 };
 
 #endif

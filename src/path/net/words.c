@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a stranger who reaches the endpoint of a PE cannot guess: the keys of registered memory,
- * and for each ordered pair of PEs the word in its messages and the numbers at which they begin.
- * All of it comes from the kernel's random source. Words and numbers are derived from one key of
- * the job, which the PEs exchange at the start (open.c): a word that leaks serves for one pair
- * and one direction. Nothing is encrypted: who reads the network reads the words too
- * (docs/security.md). */
+/* Secrets that protect a PE's endpoint against other programs on the network: the keys of
+ * registered memory, and for each ordered pair of PEs an authentication word in its messages and
+ * the initial sequence numbers. All of them come from the kernel's random source. Words and numbers
+ * are derived from one key of the job, which the PEs exchange at the start (open.c): a word that
+ * leaks serves for one pair and one direction. Nothing is encrypted: a program that reads the
+ * network traffic reads the words too (docs/security.md). */
 #include "path/net/net.h"
 
 #include "base/log.h"
@@ -15,39 +15,39 @@
 #include <string.h>
 #include <sys/random.h>
 
-bool net_draw(void *bytes, size_t count)
+bool net_random_bytes(void *bytes, size_t count)
 {
     return getrandom(bytes, count, 0) == (ssize_t)count;
 }
 
-int net_draw_key(const struct net_rail *rail, uint64_t *key)
+int net_random_key(const struct net_rail *rail, uint64_t *key)
 {
     size_t bytes = rail->info->domain_attr->mr_key_size;
-    if (!net_draw(key, sizeof *key))
+    if (!net_random_bytes(key, sizeof *key))
         return -errno;
     if (bytes < sizeof *key)
         *key &= (UINT64_C(1) << 8 * bytes) - 1;
     return 0;
 }
 
-static uint64_t derive(const uint8_t key[SIPHASH_KEY_BYTES], int from, int to, int what)
+static uint64_t derive_secret(const uint8_t key[SIPHASH_KEY_BYTES], int from, int to, int what)
 {
     const int32_t text[] = {from, to, what};
     return siphash(key, text, sizeof text);
 }
 
-static struct net_line line_of(const uint8_t key[SIPHASH_KEY_BYTES], int from, int to)
+static struct net_session derive_session(const uint8_t key[SIPHASH_KEY_BYTES], int from, int to)
 {
     enum { WORD, REQUESTS, ANSWERS };
-    return (struct net_line){.word = derive(key, from, to, WORD),
-                             .requests = derive(key, from, to, REQUESTS),
-                             .answers = derive(key, from, to, ANSWERS)};
+    return (struct net_session){.auth_word = derive_secret(key, from, to, WORD),
+                                .first_request = derive_secret(key, from, to, REQUESTS),
+                                .first_answer = derive_secret(key, from, to, ANSWERS)};
 }
 
-void net_derive_lines(struct path_common *net, const uint8_t key[SIPHASH_KEY_BYTES])
+void net_derive_sessions(struct path_common *net, const uint8_t key[SIPHASH_KEY_BYTES])
 {
     for (int pe = 0; pe < net->world->npes; pe++) {
-        net->peers[pe].sends = line_of(key, net->world->pe, pe);
-        net->peers[pe].takes = line_of(key, pe, net->world->pe);
+        net->peers[pe].outgoing = derive_session(key, net->world->pe, pe);
+        net->peers[pe].incoming = derive_session(key, pe, net->world->pe);
     }
 }

@@ -88,7 +88,7 @@ static void drop_channel(struct staged_common *common, struct staged_channel *ch
 {
     struct gpu *gpu = common->world->gpu;
     for (int i = 0; i < STAGED_SLOTS; i++)
-        gpu_mark_drop(gpu, &channel->asked[i].mark);
+        gpu_event_release(gpu, &channel->asked[i].mark);
     pthread_mutex_destroy(&channel->lock);
 }
 
@@ -116,8 +116,7 @@ bool staged_pin(const struct staged_common *common, struct staged_channel_memory
     if (!status)
         status = gpu_pin_range(gpu, memory->gpu_room, sizeof memory->gpu_room);
     if (status)
-        log_info(
-            "path staged: its memory is not pinned, so that each copy takes the driver two: %s",
-            base_last_error());
+        log_info("path staged: staging memory is not pinned, so the driver copies twice: %s",
+                 base_last_error());
     return true;
 }

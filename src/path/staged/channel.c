@@ -53,7 +53,7 @@ static weft_status check(const struct staged_channel *channel)
 /* Whether this PE's GPU has done what it does with this request. */
 static weft_status copied(struct staged_channel *channel, struct staged_asked *asked, bool *yes)
 {
-    weft_status status = asked->mark ? gpu_mark_passed(gpu_of(channel), &asked->mark) : WEFT_OK;
+    weft_status status = asked->mark ? gpu_event_query(gpu_of(channel), &asked->mark) : WEFT_OK;
     *yes = !asked->mark;
     return status;
 }
@@ -96,16 +96,16 @@ static weft_status empty(struct staged_channel *channel, uint64_t number)
         return WEFT_OK;
     }
     struct gpu_word words[GPU_MOST_WORDS];
-    int n = gpu_words_of((uintptr_t)asked->to, answer, asked->bytes, words);
+    int n = gpu_split_words((uintptr_t)asked->to, answer, asked->bytes, words);
     weft_status status = WEFT_OK;
     if (n)
-        status = gpu_store_marked(gpu_of(channel), STAGED_EMPTY_LANE, words, n, &asked->mark);
+        status = gpu_store_recorded(gpu_of(channel), STAGED_EMPTY_LANE, words, n, &asked->mark);
     if (status || asked->mark)
         return status;
     status =
         gpu_copy(gpu_of(channel), STAGED_EMPTY_LANE, asked->to, answer, asked->bytes, GPU_IN_ORDER);
     if (!status)
-        status = gpu_mark_put(gpu_of(channel), STAGED_EMPTY_LANE, &asked->mark);
+        status = gpu_event_record(gpu_of(channel), STAGED_EMPTY_LANE, &asked->mark);
     return status;
 }
 
@@ -311,7 +311,7 @@ static weft_status fill(struct staged_channel *channel, struct staged_asked *ask
     weft_status status =
         gpu_copy(gpu_of(channel), STAGED_FILL_LANE, data, from, bytes, GPU_IN_ORDER);
     if (!status)
-        status = gpu_mark_put(gpu_of(channel), STAGED_FILL_LANE, &asked->mark);
+        status = gpu_event_record(gpu_of(channel), STAGED_FILL_LANE, &asked->mark);
     return status;
 }
 

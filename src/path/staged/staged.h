@@ -76,12 +76,12 @@ struct staged_desk {
 /* A request under way. */
 struct staged_asked {
     struct staged_channel *channel;
-    void *to;              /* where what comes back goes; NULL: nothing does */
-    size_t bytes;          /* of that, or of a room's data */
-    uint64_t room_end;     /* the room is free up to here when the request is gone */
-    uint8_t room;          /* enum staged_room_id; STAGED_ROOMS: none of it is used */
-    bool to_device;        /* `to` is GPU memory */
-    struct gpu_mark *mark; /* a copy of this PE's GPU is awaited: into the slot, then out of it */
+    void *to;               /* where what comes back goes; NULL: nothing does */
+    size_t bytes;           /* of that, or of a room's data */
+    uint64_t room_end;      /* the room is free up to here when the request is gone */
+    uint8_t room;           /* enum staged_room_id; STAGED_ROOMS: none of it is used */
+    bool to_device;         /* `to` is GPU memory */
+    struct gpu_event *mark; /* a copy of this PE's GPU is awaited: into the slot, then out of it */
 };
 
 struct staged_room {

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "path/local/carrier.h"
+#include "path/test/random.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -104,12 +105,6 @@ static weft_status parse_options(struct options *options)
 
 /* ---------------------------------------------------------------------------------- the thread */
 
-static uint32_t random_below(struct path_state *state, uint32_t bound)
-{
-    state->random = state->random * 1664525u + 1013904223u;
-    return (state->random >> 8) % bound;
-}
-
 /* A random one of the entries that may go next: those with no fence between them and an earlier
  * entry to the same PE. There is one, since the first entry is no fence. */
 static size_t choose(struct path_state *state)
@@ -125,7 +120,7 @@ static size_t choose(struct path_state *state)
         size_t *first = &state->first[entry->deferred.at.peer->pe];
         if (*first == SIZE_MAX)
             *first = fences;
-        if (*first == fences && random_below(state, (uint32_t)++open) == 0)
+        if (*first == fences && random_below(&state->random, (uint32_t)++open) == 0)
             chosen = i;
     }
     return chosen;
@@ -176,8 +171,9 @@ static void pause_for(uint64_t ns)
 static void carry_one(struct path_state *state)
 {
     struct entry entry = take(state);
-    uint64_t delay =
-        state->options.delay_ns ? random_below(state, (uint32_t)state->options.delay_ns + 1) : 0;
+    uint64_t delay = state->options.delay_ns
+                         ? random_below(&state->random, (uint32_t)state->options.delay_ns + 1)
+                         : 0;
     if (entry.fence)
         return;
     state->busy = true;

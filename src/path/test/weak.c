@@ -7,6 +7,7 @@
  * tests; chosen only by WEFT_PATH=weak. Delivery itself goes over path p2p. */
 #include "base/status.h"
 #include "path/local/carrier.h"
+#include "path/test/random.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,15 +24,9 @@ struct path_state {
 };
 _Static_assert(offsetof(struct path_state, path) == 0, "path/local/carrier.c finds it there");
 
-static uint32_t random_below(struct path_state *state, uint32_t bound)
-{
-    state->random = state->random * 1664525u + 1013904223u;
-    return (state->random >> 8) % bound;
-}
-
 static void deliver_one(struct path_state *state)
 {
-    uint32_t i = random_below(state, (uint32_t)state->count);
+    uint32_t i = random_below(&state->random, (uint32_t)state->count);
     struct deferred_op held = state->held[i];
     state->held[i] = state->held[--state->count];
     weft_status status = deferred_op_run(&state->path, &held);
@@ -44,7 +39,7 @@ static void deliver_all(struct path_state *state)
 {
     while (state->count) {
         deliver_one(state);
-        for (uint32_t pause = random_below(state, 4) ? 0 : 200; pause; pause--)
+        for (uint32_t pause = random_below(&state->random, 4) ? 0 : 200; pause; pause--)
             __asm__ volatile("" ::: "memory");
     }
 }

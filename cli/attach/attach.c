@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft attach PID`: shows what each PE of a job on this node does, read from the black boxes of
+ * the PEs. */
+#include "attach/attach.h"
+
+#include "commands.h"
+
+#include <argp.h>
+#include <stdlib.h>
+
+struct options {
+    int pid;
+    int json;
+    int history;
+};
+
+static error_t parse_attach(int key, char *argument, struct argp_state *state)
+{
+    struct options *options = state->input;
+    char *end;
+    switch (key) {
+    case 'j':
+        options->json = 1;
+        return 0;
+    case 'n':
+        options->history = (int)strtol(argument, &end, 10);
+        if (*end || options->history < 0 || options->history > BOXES_HISTORY_MOST)
+            argp_error(state, "--history is \"%s\", not a number from 0 to %d", argument,
+                       BOXES_HISTORY_MOST);
+        return 0;
+    case ARGP_KEY_ARG:
+        options->pid = (int)strtol(argument, &end, 10);
+        if (*end || options->pid <= 0 || state->arg_num)
+            argp_error(state, "\"%s\" is not a process id", argument);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "the PID of a PE is missing");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int cmd_attach(int argc, char **argv)
+{
+    static const struct argp_option known[] = {
+        {"json", 'j', NULL, 0, "print a JSON object", 0},
+        {"history", 'n', "N", 0, "number of last operations to show (8)", 0},
+        {0},
+    };
+    static const struct argp argp = {
+        .options = known,
+        .parser = parse_attach,
+        .args_doc = "PID",
+        .doc = "Show what each PE of the job of process PID does: state, waits, counters, last "
+               "operations, which PE waits for which, and what is stuck. Works for the same user "
+               "without further privileges, also when the process hangs."};
+    struct options options = {.history = 8};
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    struct boxes_job job;
+    char why[512];
+    if (!boxes_read(options.pid, &job, why, sizeof why)) {
+        fprintf(stderr, "weft attach: %s\n", why);
+        return EXIT_FAULT;
+    }
+    if (options.json)
+        attach_json(stdout, &job);
+    else
+        attach_text(stdout, &job, options.history);
+    boxes_free(&job);
+    return EXIT_GOOD;
+}

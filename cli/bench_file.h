@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench file`, which has options of its own. */
-#ifndef WEFT_CLI_BENCH_FILE_COMMAND_H
-#define WEFT_CLI_BENCH_FILE_COMMAND_H
-
-/* argv[0] is "weft bench file". Returns the exit status. */
-int bench_file(int argc, char **argv);
-
-#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft explain coll OPERATION BYTES [PES]`. */
+#ifndef WEFT_CLI_EXPLAIN_COLL_H
+#define WEFT_CLI_EXPLAIN_COLL_H
+
+/* Prints the algorithm of a collective on GPU memory, the estimated time of each algorithm, and
+ * why. Returns the exit status: 2 for an unknown operation, size or number of PEs. Reads
+ * WEFT_COLL and WEFT_COLL_SMS. */
+int explain_coll(int n, char **arguments);
+
+#endif

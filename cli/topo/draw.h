@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The drawing of a machine as boxes and lines with coordinates, before any file format: nested
+ * frames of packages, root complexes and PCIe switches with their devices, and one line for each
+ * bundle of links. */
+#ifndef WEFT_CLI_TOPO_DRAW_H
+#define WEFT_CLI_TOPO_DRAW_H
+
+#include <stdbool.h>
+
+#include "machine/routes/routes.h"
+
+enum draw_kind {
+    DRAW_HOST, /* a host, when there are several */
+    DRAW_PACKAGE,
+    DRAW_ROOT,   /* root complex */
+    DRAW_BRIDGE, /* PCIe switch */
+    DRAW_GPU,
+    DRAW_NIC,
+    DRAW_DISK,
+    DRAW_FABRIC, /* NVSwitch */
+};
+
+enum { DRAW_TEXT = 96, DRAW_NOTES = 6 };
+
+/* Coordinates are pixels from the top left. Text is centred in a device and at the top left of a
+ * frame. It is cut to fit, see draw_text_width(). */
+struct draw_box {
+    enum draw_kind kind;
+    int parent; /* index of the enclosing frame, -1: none */
+    double x, y, w, h;
+    char name[DRAW_TEXT], more[DRAW_TEXT]; /* A device shows both in two lines; a frame shows `name`
+                                              and, if it fits, `more`. */
+    char key[DRAW_TEXT];                   /* unique key of the object */
+    int64_t gpu;                           /* GPU index, else -1 */
+    int row;                               /* row within the frame, from 0 */
+    bool folded;                           /* its children take several rows */
+    bool in_ring; /* second drawing of a GPU, in the ring of direct links */
+    int domain;   /* NVLink domain of a GPU, or of a switch with its own bus line; -1: none */
+};
+
+struct draw_line {
+    double x1, y1, x2, y2;
+    double width;
+    int from, to;   /* boxes at its ends, -1: none */
+    char label[24]; /* e.g. "18x"; "": no label */
+    double lx, ly;  /* centre of the label */
+    bool weak;      /* has fewer links than other lines of this kind */
+    bool cpu;       /* connects CPU packages */
+    int domain;     /* domain whose bus line it leads to; -1: domains have no bus lines */
+};
+
+struct drawing {
+    struct draw_box *boxes;
+    struct draw_line *lines;
+    int n_boxes, n_lines, boxes_capacity, lines_capacity;
+    int n_domains; /* number of NVLink domains with switches */
+    double w, h;
+    char title[160], subtitle[160];
+    char notes[DRAW_NOTES][160]; /* legend of the lines */
+    int n_notes;
+    double notes_x, notes_y;
+};
+
+/* Computes all coordinates. The caller frees the drawing with draw_free(). */
+void draw_machine(const struct machine *machine, struct drawing *drawing);
+void draw_free(struct drawing *drawing);
+
+/* Whether `frame` encloses `box` at any depth; a box encloses itself. */
+bool draw_is_inside(const struct drawing *drawing, int box, int frame);
+
+/* Upper bound in pixels of the width of text of this size in any sans-serif font; bold text is
+ * wider. */
+double draw_text_width(const char *text, double size, bool bold);
+
+enum { DRAW_FONT = 12, DRAW_SMALL = 10, DRAW_TITLE = 18 };
+
+/* --- between the parts of drawing ------------------------------------------------------------- */
+
+int draw_add_box(struct drawing *drawing, enum draw_kind kind, int parent);
+struct draw_line *draw_add_line(struct drawing *drawing);
+void draw_note(struct drawing *drawing, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The links between GPUs, below or at the side of the boxes placed so far. */
+enum draw_fabric { DRAW_NO_LINKS, DRAW_SWITCHED, DRAW_DIRECT };
+enum draw_fabric draw_fabric_of(const struct machine *machine);
+void draw_switched(const struct machine *machine, struct drawing *drawing);
+/* Returns the number of NVLink domains. of[i]: the domain of the i-th GPU of the machine, from
+ * 0; -1 without links to a switch. */
+int draw_domains(const struct machine *machine, int *of);
+int draw_links_up(const struct machine *machine, int64_t gpu);
+void draw_bundle_words(const struct link_bundle *bundle, char *text, size_t size);
+/* True when a domain takes several rows of the drawing, so that its switch is drawn at their
+ * left. */
+bool draw_spans_rows(const struct drawing *drawing);
+/* True when GPUs of several domains are interleaved, so that each row has one bus line per
+ * domain. draw_bus_lines_height() is the height of these lines below a row. */
+bool draw_is_interleaved(const struct drawing *drawing);
+double draw_bus_lines_height(int domains);
+void draw_ring(const struct machine *machine, struct drawing *drawing);
+
+/* Space in pixels below each row of GPUs for their links, and at the left when there are several
+ * rows. */
+enum { DRAW_MARGIN = 24, DRAW_BUS = 40, DRAW_HEAD = 66, DRAW_SIDE = 120 };
+
+#endif

@@ -1,0 +1,713 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See coll_kernel.h. */
+#include "ops/coll/kernel.h"
+
+#include "base/config.h"
+#include "base/log.h"
+#include "gpu/coll/coll.h"
+#include "gpu/map/map.h"
+#include "gpu/stream.h"
+#include "job/device_watch.h"
+#include "ops/coll/engines.h"
+#include "ops/coll/prove.h"
+
+#include <weft/device/arithmetic.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Settings that are the same at all members of a team. */
+struct team_coll {
+    int most_blocks;
+    enum coll_algorithm forced;
+    bool mapped; /* the CPU of every member maps GPU memory */
+    /* largest number of blocks with which LL128 passed its test; 0: LL128 is not used */
+    int ll128_blocks;
+    struct coll_rates rates;
+};
+
+/* ------------------------------------------------------------------------- exchange of settings */
+
+bool coll_kernel_serves(const struct weft_team *team)
+{
+    struct weft_job *job = team->job;
+    if (config_choice(CONFIG_COLL) == COLL_ALGO_COPIES || !job->gpu || team->slot >= COLL_TEAMS ||
+        (team->coll && team->coll->forced == COLL_ALGO_COPIES) || team->n > COLL_MEMBERS ||
+        config_choice(CONFIG_TARGET) == 2 /* simt */)
+        return false;
+    for (int i = 0; i < team->n; i++)
+        if (job->gpu->slot_of[team->pes[i]] < 0)
+            return false;
+    return job_gpu_team_direct(team);
+}
+
+/* Features that are used only where every member has them. */
+enum {
+    FEATURE_MAPPED = 1,
+    FEATURE_PROOFS = 2 /* the member runs the LL128 test (coll_prove_wanted()) */
+};
+
+/* What each member reports to the others; fits one packet of coll_exchange(). */
+struct settings_record {
+    int32_t status, most_blocks, forced, features;
+    uint64_t number;
+    uint32_t rates; /* hash of the member's rates */
+    int32_t rates_agree;
+};
+
+_Static_assert(sizeof(struct settings_record) <= PACKET_BYTES, "a settings record fits one packet");
+
+/* Exchanges the settings of all members and combines them into *mine. The round number becomes the
+ * largest that earlier teams have used in this area at any member, so that no old flag looks
+ * new. */
+static weft_status exchange_records(struct weft_team *team, struct settings_record *mine)
+{
+    const struct settings_record *all = team->scratch;
+    weft_status status = mine->status;
+    char sentence[512] = "";
+    if (status)
+        snprintf(sentence, sizeof sentence, "%s", base_last_error());
+    weft_status exchanged = coll_exchange(team, BOX_OP_SYNC, mine, team->scratch, sizeof *mine);
+    for (int i = 0; i < team->n && !exchanged; i++) {
+        mine->most_blocks =
+            all[i].most_blocks < mine->most_blocks ? all[i].most_blocks : mine->most_blocks;
+        mine->number = all[i].number > mine->number ? all[i].number : mine->number;
+        mine->features &= all[i].features;
+        mine->rates_agree &= all[i].rates == mine->rates;
+        if (all[i].forced != all[0].forced)
+            mine->forced = COLL_ALGO_AUTO;
+        if (all[i].status && !status)
+            status = base_fail((weft_status)all[i].status,
+                               "PE %d could not prepare collectives on its GPU", team->pes[i]);
+    }
+    if (mine->status)
+        return base_fail((weft_status)mine->status, "%s", sentence);
+    return exchanged ? exchanged : status;
+}
+
+void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machine)
+{
+    const struct gpu_device *device = &job->gpu->device;
+    *machine =
+        (struct coll_machine){.gpus = device->visible, .driver = device->cuda->driver_version};
+    snprintf(machine->gpu, sizeof machine->gpu, "%s", device->name);
+}
+
+/* Loads the rates of this machine, or the built-in ones. */
+static void load_rates(const struct weft_team *team, struct coll_rates *rates)
+{
+    struct coll_machine machine;
+    struct coll_measured measured;
+    char path[600], why[512];
+    coll_kernel_machine(team->job, &machine);
+    coll_rates_find(&machine, rates, &measured, path, sizeof path, why, sizeof why);
+    if (*why && team->me == 0)
+        log_warn("collectives use the built-in rates: %s", why);
+    else if (*path)
+        log_debug("collectives use the rates of %s, measured %s", path, measured.date);
+}
+
+static void fill_call(const struct weft_team *team, const struct coll_request *request,
+                      struct coll_call *call);
+
+/* Prepares the team at its first collective on GPU memory. Collective over the team. */
+static weft_status prepare_team(struct weft_team *team)
+{
+    struct weft_job *job = team->job;
+    struct settings_record mine = {.most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
+                                   .forced = (int32_t)config_choice(CONFIG_COLL),
+                                   .features =
+                                       gpu_map_works(job->gpu->heap.map) ? FEATURE_MAPPED : 0,
+                                   .rates_agree = true};
+    struct coll_rates rates;
+    load_rates(team, &rates);
+    mine.features |= coll_prove_wanted() ? FEATURE_PROOFS : 0;
+    mine.rates = coll_rates_hash(&rates);
+    struct team_coll *coll = calloc(1, sizeof *coll);
+    weft_status status =
+        coll ? gpu_coll_ready(job->gpu)
+             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team's collectives");
+    if (!status && config_int(CONFIG_COLL_SMS) < 0)
+        status =
+            base_fail(WEFT_ERR_CONFIG,
+                      "WEFT_COLL_SMS is %lld; valid are 0 (copy engines where possible) or more "
+                      "SMs",
+                      (long long)config_int(CONFIG_COLL_SMS));
+    if (!status)
+        status = gpu_coll_number(job->gpu, team->slot, &mine.number);
+    if (!status)
+        status = device_watch_kernels(job);
+    mine.status = (int32_t)status;
+    status = exchange_records(team, &mine);
+    if (!status)
+        status = gpu_coll_begin_at(job->gpu, team->slot, mine.number + 2);
+    if (!status && coll && team->n > 1 && (mine.features & FEATURE_PROOFS)) {
+        struct coll_call call;
+        int blocks = mine.most_blocks ? mine.most_blocks : 1;
+        bool proven;
+        fill_call(team, &(struct coll_request){.what = COLL_ALLTOALL}, &call);
+        status = coll_prove_ll128(team, &call, blocks, &proven);
+        coll->ll128_blocks = proven ? blocks : 0;
+    } else if (!status && team->n > 1 && team->me == 0)
+        log_debug("collectives of %d PEs use LL and not LL128: %s", team->n,
+                  job->checking ? "WEFT_CHECK=1" : "WEFT_PROVE=off or WEFT_CHECK=1 at a PE");
+    if (status || !coll) {
+        free(coll);
+        return status;
+    }
+    coll->most_blocks = mine.most_blocks;
+    coll->forced = (enum coll_algorithm)mine.forced;
+    coll->mapped = mine.features & FEATURE_MAPPED;
+    /* so all members choose the same algorithm */
+    coll->rates = mine.rates_agree ? rates : coll_rates_built_in;
+    if (!mine.rates_agree && team->me == 0)
+        log_warn(
+            "the PEs of a team of %d have different rates of collectives, so the built-in rates "
+            "are used; give all PEs the same file (WEFT_COLL_RATES)",
+            team->n);
+    team->coll = coll;
+    return WEFT_OK;
+}
+
+/* ----------------------------------------------------------------------------------- memory */
+
+static bool is_sized(enum coll_what what)
+{
+    return what == COLL_COLLECT || what == COLL_ALLTOALLV;
+}
+
+/* Number of blocks of dst or src at this member. */
+static uint64_t block_count(const struct weft_team *team, const struct coll_request *request,
+                            bool dst)
+{
+    switch (request->what) {
+    case COLL_FCOLLECT:
+        return dst ? (uint64_t)team->n : 1;
+    case COLL_GATHER:
+        return dst && team->me == request->root ? (uint64_t)team->n : 1;
+    case COLL_ALLTOALL:
+        return (uint64_t)team->n;
+    case COLL_SCATTER:
+        return !dst && team->me == request->root ? (uint64_t)team->n : 1;
+    case COLL_REDUCESCATTER:
+        return dst ? 1 : (uint64_t)team->n;
+    default:
+        return 1;
+    }
+}
+
+/* Bytes from the first to the last byte of dst or src. With strides the last element has no gap
+ * after it. */
+static uint64_t extent_bytes(const struct weft_team *team, const struct coll_request *request,
+                             bool dst)
+{
+    uint64_t bytes = request->bytes * block_count(team, request, dst);
+    uint64_t stride = dst ? request->dst_stride : request->src_stride;
+    return request->element ? bytes * stride - (stride - 1) * request->element : bytes;
+}
+
+/* Whether this member uses dst or src at all. */
+static bool is_used(const struct weft_team *team, const struct coll_request *request, bool dst)
+{
+    bool root = team->me == request->root;
+    if (request->what == COLL_REDUCE_TO)
+        return !dst || root;
+    if (request->what == COLL_SCATTER)
+        return dst || root;
+    return true;
+}
+
+static bool in_gpu_heap(const struct gpu *gpu, const void *address)
+{
+    return (uintptr_t)address - gpu_heap_own(&gpu->heap)->base < gpu->heap.size;
+}
+
+static weft_status check_side(const struct weft_team *team, const struct coll_request *request,
+                              bool is_dst, bool *host)
+{
+    const void *address = is_dst ? request->dst : request->src;
+    const char *name = is_dst ? "dst" : "src";
+    struct gpu *gpu = team->job->gpu;
+    enum segment_id segment;
+    size_t offset;
+    if (!is_used(team, request, is_dst))
+        return WEFT_OK;
+    if (!address)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", request->function, name);
+    size_t bytes = (size_t)extent_bytes(team, request, is_dst);
+    if (access_find(team->job->default_ctx, address, bytes, &segment, &offset)) {
+        *host |= segment != SEG_GPU;
+        return WEFT_OK;
+    }
+    if (in_gpu_heap(gpu, address)) {
+        weft_status status = access_find_own(request->function, team->job->default_ctx, address,
+                                             bytes, &segment, &offset);
+        return base_fail_context(status, "argument %s", name);
+    }
+    if (gpu_place_of(gpu, address) != GPU_PLACE_PLAIN)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_ADDRESS,
+                     "%s: %s (%p) is neither symmetric memory nor memory that GPU %d accesses; "
+                     "allocate it with weft_alloc(), cudaMalloc() or cudaMallocHost()",
+                     request->function, name, address, gpu->device.ordinal);
+}
+
+/* dst and src must be disjoint, or in place: then each thread reads what it overwrites itself. */
+static weft_status check_overlap(const struct weft_team *team, const struct coll_request *request)
+{
+    if (!is_used(team, request, true) || !is_used(team, request, false))
+        return WEFT_OK;
+    uintptr_t dst = (uintptr_t)request->dst, src = (uintptr_t)request->src, own = src;
+    uint64_t to = extent_bytes(team, request, true), from = extent_bytes(team, request, false);
+    if (request->what == COLL_FCOLLECT || request->what == COLL_GATHER)
+        own = src - (uint64_t)team->me * request->bytes; /* the own block of dst */
+    else if (request->what == COLL_SCATTER || request->what == COLL_REDUCESCATTER)
+        own = src + (uint64_t)team->me * request->bytes; /* the own block of src */
+    bool same = own == dst && request->what != COLL_ALLTOALL;
+    if (same || dst + to <= src || src + from <= dst)
+        return WEFT_OK;
+    return base_fail(
+        WEFT_ERR_ARGUMENT,
+        "%s: dst %p (%llu bytes) and src %p (%llu bytes) overlap; they must be disjoint%s",
+        request->function, request->dst, (unsigned long long)to, request->src,
+        (unsigned long long)from, request->what == COLL_ALLTOALL ? "" : " or in place");
+}
+
+static weft_status check_gpu_memory(const struct weft_team *team,
+                                    const struct coll_request *request, const void *address,
+                                    const char *name)
+{
+    if (!address)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", request->function, name);
+    if (gpu_place_of(team->job->gpu, address) == GPU_PLACE_PLAIN)
+        return base_fail(WEFT_ERR_ADDRESS,
+                         "%s: %s (%p) is not memory that GPU %d can access; allocate it with "
+                         "weft_alloc(), cudaMalloc() or cudaMallocHost()",
+                         request->function, name, address, team->job->gpu->device.ordinal);
+    return WEFT_OK;
+}
+
+/* Checks the memory of collectives whose sizes only the GPUs know (collect, alltoallv). */
+static weft_status check_sized_memory(const struct weft_team *team,
+                                      const struct coll_request *request)
+{
+    enum segment_id segment;
+    size_t offset;
+    bool all = request->what == COLL_ALLTOALLV;
+    size_t least = all ? (size_t)request->room : request->bytes ? (size_t)request->bytes : 1;
+    weft_status status = WEFT_OK;
+    if (in_gpu_heap(team->job->gpu, request->dst))
+        status = access_find_own(request->function, team->job->default_ctx, request->dst,
+                                 least ? least : 1, &segment, &offset);
+    else if (access_find(team->job->default_ctx, request->dst, 1, &segment, &offset))
+        status = base_fail(WEFT_ERR_UNSUPPORTED,
+                           "%s: dst (%p) is symmetric host memory; this call needs GPU memory, "
+                           "symmetric or from cudaMalloc()",
+                           request->function, request->dst);
+    else
+        status = check_gpu_memory(team, request, request->dst, "dst");
+    if (status)
+        return base_fail_context(status, "argument dst");
+    if (!all && !request->bytes) /* this member sends nothing */
+        return WEFT_OK;
+    status = check_gpu_memory(team, request, request->src, "src");
+    if (!all || status)
+        return status;
+    status = check_gpu_memory(team, request, request->send_bytes, "send_bytes");
+    if (!status)
+        status = check_gpu_memory(team, request, request->send_at, "send_at");
+    if (!status)
+        status = check_gpu_memory(team, request, request->recv_bytes, "recv_bytes");
+    return status ? status : check_gpu_memory(team, request, request->recv_at, "recv_at");
+}
+
+weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_request *request,
+                               bool *host)
+{
+    uint64_t all;
+    *host = false;
+    uint64_t stride =
+        request->dst_stride > request->src_stride ? request->dst_stride : request->src_stride;
+    if (__builtin_mul_overflow(request->bytes, (uint64_t)team->n, &all) ||
+        (request->element && __builtin_mul_overflow(all, stride, &all)) || all > SIZE_MAX / 2)
+        return base_fail(WEFT_ERR_RANGE, "%s: %llu bytes of %d PEs are too many", request->function,
+                         (unsigned long long)request->bytes, team->n);
+    if (is_sized(request->what))
+        return check_sized_memory(team, request);
+    weft_status status = check_side(team, request, true, host);
+    if (!status)
+        status = check_side(team, request, false, host);
+    return status ? status : check_overlap(team, request);
+}
+
+/* ----------------------------------------------------------------------------------- launch */
+
+static const struct {
+    enum weft_dev_operation operation;
+    enum coll_flow flow;
+} kinds[COLL_WHATS] = {
+    [COLL_BROADCAST] = {WEFT_DEV_OP_BROADCAST, COLL_FROM},
+    [COLL_FCOLLECT] = {WEFT_DEV_OP_FCOLLECT, COLL_ALL},
+    [COLL_ALLTOALL] = {WEFT_DEV_OP_ALLTOALL, COLL_ALL},
+    [COLL_GATHER] = {WEFT_DEV_OP_GATHER, COLL_TO},
+    [COLL_SCATTER] = {WEFT_DEV_OP_SCATTER, COLL_FROM},
+    [COLL_REDUCE] = {WEFT_DEV_OP_REDUCE, COLL_ALL},
+    [COLL_REDUCESCATTER] = {WEFT_DEV_OP_REDUCESCATTER, COLL_ALL},
+    [COLL_REDUCE_TO] = {WEFT_DEV_OP_REDUCE, COLL_TO},
+    [COLL_COLLECT] = {WEFT_DEV_OP_COLLECT, COLL_ALL},
+    [COLL_ALLTOALLV] = {WEFT_DEV_OP_ALLTOALLV, COLL_ALL},
+};
+
+/* Largest access width in bytes (at most 8) by which strided elements can be loaded and stored. */
+static uint32_t grain_of(const struct coll_request *request)
+{
+    uint64_t bits = request->element | (uintptr_t)request->dst | (uintptr_t)request->src | 8;
+    return (uint32_t)(bits & -bits);
+}
+
+/* Bytes from dst to the end of the heap, or to the end of its allocation. UINT64_MAX: the driver
+ * does not know the allocation. */
+static uint64_t bytes_to_end(struct gpu *gpu, const void *dst)
+{
+    CUdeviceptr at = (uintptr_t)dst, start = 0;
+    size_t bytes = 0;
+    if (in_gpu_heap(gpu, dst))
+        return gpu->heap.backed - (at - gpu_heap_own(&gpu->heap)->base);
+    if (gpu->cuda.PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at) ||
+        gpu->cuda.PointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) ||
+        at - start >= bytes)
+        return UINT64_MAX;
+    return bytes - (at - start);
+}
+
+static void fill_call(const struct weft_team *team, const struct coll_request *request,
+                      struct coll_call *call)
+{
+    struct gpu *gpu = team->job->gpu;
+    uintptr_t base = gpu_heap_own(&gpu->heap)->base;
+    bool from_blocks = request->what == COLL_ALLTOALL || request->what == COLL_SCATTER ||
+                       request->what == COLL_REDUCESCATTER;
+    bool to_blocks = request->what == COLL_FCOLLECT || request->what == COLL_ALLTOALL ||
+                     request->what == COLL_GATHER;
+    *call = (struct coll_call){
+        .area = gpu->coll_offset + coll_area_offset(team->slot),
+        .dst = request->dst,
+        .src = request->src,
+        .to = (uintptr_t)request->dst - base,
+        .from = (uintptr_t)request->src - base,
+        .bytes = request->bytes,
+        .src_step = from_blocks ? request->bytes * (request->element ? request->src_stride : 1) : 0,
+        .dst_step = to_blocks ? request->bytes * (request->element ? request->dst_stride : 1) : 0,
+        .element = request->element,
+        .src_apart = request->src_stride * request->element,
+        .dst_apart = request->dst_stride * request->element,
+        .grain = grain_of(request),
+        .set_bytes = coll_set_bytes(team->slot),
+        .members = team->n,
+        .me = team->me,
+        .root = kinds[request->what].flow == COLL_ALL ? -1 : request->root,
+        .flow = (int32_t)kinds[request->what].flow,
+        .team = team->slot,
+        .operation = (int32_t)kinds[request->what].operation,
+        .type = (int32_t)request->type,
+        .op = (int32_t)request->op,
+        .factor = request->factor,
+        .factor_at = request->factor_at,
+        .weighted = request->weighted,
+        .everywhere = request->what == COLL_REDUCE,
+        .counts = request->send_bytes,
+        .src_at = request->send_at,
+        .room_of = request->recv_bytes,
+        .dst_at = request->recv_at,
+        .room = request->what == COLL_COLLECT ? bytes_to_end(gpu, request->dst) : request->room,
+        .check = team->job->checking,
+        .reporting = gpu->reporting,
+    };
+    for (int i = 0; i < team->n; i++) {
+        int slot = gpu->slot_of[team->pes[i]];
+        call->part[i] = (char *)(uintptr_t)gpu->heap.windows[slot].base;
+        call->pe[i] = (uint16_t)team->pes[i];
+    }
+}
+
+/* Whether a reduction needs the `_more` kernels: its elements are scaled or converted (FP8), or its
+ * result is divided (average). */
+static bool needs_more_kernel(const struct coll_request *request)
+{
+    return coll_reduces(request->what) &&
+           (request->op >= WEFT_AVG || weft_dev_is_fp8(request->type));
+}
+
+static enum coll_kernel kernel_of(const struct coll_request *request,
+                                  const struct coll_choice *choice)
+{
+    bool more = needs_more_kernel(request);
+    if (choice->algorithm == COLL_ALGO_TWO_SHOT_LL128)
+        return COLL_weft_coll_reduce_two_lines;
+    if (choice->algorithm == COLL_ALGO_LL128)
+        return coll_reduces(request->what) ? COLL_weft_coll_reduce_one_lines
+                                           : COLL_weft_coll_send_lines;
+    if (is_sized(request->what))
+        return choice->algorithm == COLL_ALGO_STAGED ? COLL_weft_coll_sized_scratch
+                                                     : COLL_weft_coll_push_sized;
+    if (choice->algorithm == COLL_ALGO_STAGED)
+        return request->element               ? COLL_weft_coll_push_strided_scratch
+               : choice->phases > 1           ? COLL_weft_coll_spread_scratch
+               : !coll_reduces(request->what) ? COLL_weft_coll_push_scratch
+               : more                         ? COLL_weft_coll_reduce_scratch_more
+                                              : COLL_weft_coll_reduce_scratch;
+    if (choice->algorithm == COLL_ALGO_TWO_SHOT_LL)
+        return more ? COLL_weft_coll_reduce_two_more : COLL_weft_coll_reduce_two;
+    if (request->element)
+        return choice->algorithm == COLL_ALGO_LL ? COLL_weft_coll_send_strided
+                                                 : COLL_weft_coll_push_strided;
+    if (choice->algorithm == COLL_ALGO_LL && !coll_reduces(request->what))
+        return COLL_weft_coll_send;
+    if (choice->algorithm == COLL_ALGO_LL)
+        return more ? COLL_weft_coll_reduce_one_more : COLL_weft_coll_reduce_one;
+    if (coll_reduces(request->what))
+        return more ? COLL_weft_coll_combine_more : COLL_weft_coll_combine;
+    return choice->chunks ? COLL_weft_coll_spread : COLL_weft_coll_push;
+}
+
+/* In an LL128 line a thread has at least 8 bytes of payload; the `_more` kernels have no LL128
+ * form. */
+static bool fits_ll128(const struct coll_request *request)
+{
+    return !coll_reduces(request->what) ||
+           (!needs_more_kernel(request) && weft_dev_type_bytes(request->type) <= 8);
+}
+
+struct coll_choice coll_kernel_choice(const struct weft_team *team,
+                                      const struct coll_request *request, bool symmetric)
+{
+    struct coll_question q = {.what = request->what,
+                              .members = team->n,
+                              .bytes = request->bytes,
+                              .set_bytes = coll_set_bytes(team->slot),
+                              .strided = request->element != 0,
+                              .checked = team->job->checking,
+                              .direct = symmetric,
+                              .most_blocks = team->coll->most_blocks,
+                              .forced = team->coll->forced,
+                              .ll128 = coll_kernel_ll128(team) && fits_ll128(request)};
+    return coll_choose(&q, &team->coll->rates);
+}
+
+weft_status coll_kernel_force(struct weft_team *team, enum coll_algorithm forced, int most_blocks)
+{
+    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : prepare_team(team);
+    if (status || !team->coll)
+        return status;
+    team->coll->forced = forced;
+    team->coll->most_blocks = most_blocks;
+    return WEFT_OK;
+}
+
+enum { AS_CONFIGURED = -1 };
+
+weft_status coll_kernel_limit(struct weft_team *team, int sms)
+{
+    int64_t wanted = sms == AS_CONFIGURED ? config_int(CONFIG_COLL_SMS) : sms;
+    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : prepare_team(team);
+    if (status)
+        return status;
+    int32_t mine = sms < AS_CONFIGURED ? AS_CONFIGURED : coll_blocks_of(wanted), least = mine;
+    const int32_t *all = team->scratch;
+    status = coll_exchange(team, BOX_OP_SYNC, &mine, team->scratch, sizeof mine);
+    int wrong = team->n;
+    for (int i = 0; i < team->n; i++) {
+        least = all[i] < least ? all[i] : least;
+        wrong = all[i] < 0 && i < wrong ? i : wrong;
+    }
+    if (!status && mine < 0)
+        status = base_fail(WEFT_ERR_ARGUMENT,
+                           "weft_team_limit_sms: %d SMs; valid are -1 (use WEFT_COLL_SMS), 0 (copy "
+                           "engines where possible) or more",
+                           sms);
+    else if (!status && least < 0)
+        status = base_fail(WEFT_ERR_ARGUMENT, "weft_team_limit_sms: PE %d passed less than -1 SMs",
+                           team->pes[wrong]);
+    if (!status && team->coll)
+        team->coll->most_blocks = least;
+    return status;
+}
+
+bool coll_kernel_ll128(const struct weft_team *team)
+{
+    return team->coll && team->coll->ll128_blocks &&
+           team->coll->most_blocks <= team->coll->ll128_blocks;
+}
+
+const struct coll_rates *coll_kernel_rates(const struct weft_team *team)
+{
+    return team->coll ? &team->coll->rates : NULL;
+}
+
+/* The simple algorithm loads and stores elements as a whole. The others copy unaligned elements
+ * byte by byte. */
+static bool is_aligned(const struct coll_request *request)
+{
+    size_t element = weft_dev_type_bytes(request->type), unit = element > 8 ? 8 : element;
+    return (uintptr_t)request->dst % unit == 0 && (uintptr_t)request->src % unit == 0;
+}
+
+/* While a stream of the program is being captured, CUDA restricts the calls of the capturing
+ * thread. This exchanges the thread's capture mode, so that the library can use its own streams,
+ * which do not belong to the capture. */
+static void exchange_capture_mode(const struct gpu *gpu, int *mode)
+{
+    if (gpu->cuda.ThreadExchangeStreamCaptureMode)
+        gpu->cuda.ThreadExchangeStreamCaptureMode(mode);
+}
+
+/* Checking mode: enqueues a kernel in front of the collective that compares this call with the
+ * calls of the other members. */
+static weft_status compare_members(struct weft_team *team, const struct coll_request *request,
+                                   const struct coll_choice *choice, enum coll_kernel kernel,
+                                   struct coll_call call, CUstream stream)
+{
+    enum { THREADS = 64 };
+    call.header[COLL_HEADER_KIND] =
+        (uint64_t)call.operation | (uint64_t)(uint8_t)request->type << 8 |
+        (uint64_t)(uint8_t)((int)request->op + request->weighted) << 16 |
+        (uint64_t)(uint16_t)(call.root + 1) << 24 | (uint64_t)team->n << 40;
+    call.header[COLL_HEADER_BYTES] = is_sized(request->what) ? 0 : request->bytes;
+    call.header[COLL_HEADER_DETAIL] =
+        request->element ? request->dst_stride << 32 | (request->src_stride & UINT32_MAX) : 0;
+    call.header[COLL_HEADER_WAY] =
+        (uint64_t)kernel << 32 | (uint64_t)choice->blocks << 16 | choice->threads;
+    call.flow = COLL_ALL;
+    return gpu_coll_launch(team->job->gpu, COLL_weft_coll_check, 1, THREADS, stream, &call);
+}
+
+/* Whether a collective of a team of one member is a plain copy. It is none where only the GPU knows
+ * the size, where elements have gaps or change, or where a collect does not fit and the kernel
+ * refuses it. */
+static bool is_copy(const struct weft_team *team, const struct coll_request *request)
+{
+    if (team->n > 1 || request->what == COLL_ALLTOALLV || request->element ||
+        needs_more_kernel(request))
+        return false;
+    return request->what != COLL_COLLECT ||
+           request->bytes <= bytes_to_end(team->job->gpu, request->dst);
+}
+
+/* Launches one kernel per round of choice.bytes bytes. Elements stay whole, because the unit of a
+ * round contains whole elements. */
+static weft_status launch_rounds(struct weft_team *team, const struct coll_request *request,
+                                 CUstream stream)
+{
+    struct gpu *gpu = team->job->gpu;
+    struct coll_call call;
+    if (is_copy(team, request))
+        return request->dst == request->src
+                   ? WEFT_OK
+                   : gpu_copy_on(gpu, stream, request->dst, request->src, (size_t)request->bytes);
+    bool symmetric =
+        in_gpu_heap(gpu, request->dst) &&
+        (!coll_reduces(request->what) || (in_gpu_heap(gpu, request->src) && is_aligned(request)));
+    struct coll_choice choice = coll_kernel_choice(team, request, symmetric);
+    weft_status status = WEFT_OK;
+    fill_call(team, request, &call);
+    call.chunks = choice.chunks;
+    enum coll_kernel kernel = kernel_of(request, &choice);
+    if (call.check)
+        status = compare_members(team, request, &choice, kernel, call, stream);
+    if (status)
+        return status;
+    if (choice.algorithm == COLL_ALGO_ENGINES) {
+        int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        exchange_capture_mode(gpu, &mode); /* copy engines create their streams at first use */
+        status = coll_engines_enqueue(gpu, &call, choice.phases, choice.threads, stream);
+        exchange_capture_mode(gpu, &mode);
+        return status;
+    }
+    if (is_sized(request->what))
+        return gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
+    for (uint64_t at = 0; at < request->bytes && !status; at += call.bytes) {
+        call.bytes = request->bytes - at < choice.bytes ? request->bytes - at : choice.bytes;
+        bool slices = choice.algorithm == COLL_ALGO_TWO_SHOT_LL ||
+                      choice.algorithm == COLL_ALGO_TWO_SHOT_LL128;
+        if (call.bytes < choice.bytes && slices) {
+            /* the rest may be too small for a slice at every member */
+            struct coll_request rest = *request;
+            rest.dst = (char *)request->dst + at;
+            rest.src = (const char *)request->src + at;
+            rest.bytes = call.bytes;
+            return launch_rounds(team, &rest, stream);
+        }
+        call.first = at;
+        call.dst = (char *)request->dst + (request->element ? 0 : at);
+        call.src = (const char *)request->src + (request->element ? 0 : at);
+        status = gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
+    }
+    return status;
+}
+
+static weft_status enqueue_request(struct weft_team *team, const struct coll_request *request,
+                                   CUstream stream)
+{
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    exchange_capture_mode(team->job->gpu, &mode);
+    weft_status status = team->coll ? WEFT_OK : prepare_team(team);
+    if (!status) /* src may be the destination of earlier host-initiated puts */
+        status = weft_quiet(team->job->default_ctx);
+    exchange_capture_mode(team->job->gpu, &mode);
+    if (!status)
+        status = gpu_enter(&team->job->gpu->device);
+    if (status)
+        return status;
+    status = launch_rounds(team, request, stream);
+    gpu_leave(&team->job->gpu->device);
+    return status;
+}
+
+weft_status coll_kernel_is_faster(struct weft_team *team, uint64_t bytes, bool *pays)
+{
+    enum { CPU_BYTES = 1024, CPU_MEMBERS = 8 }; /* the CPU takes 5 us, a kernel 10 us, on 2 H200 */
+    weft_status status = team->coll ? WEFT_OK : prepare_team(team);
+    *pays = status || !team->coll->mapped || bytes > CPU_BYTES || team->n > CPU_MEMBERS;
+    return status;
+}
+
+weft_status coll_kernel_enqueue(struct weft_team *team, const struct coll_request *request,
+                                weft_stream stream)
+{
+    return enqueue_request(team, request, stream);
+}
+
+/* Returns the request with arrays that the kernel can read. Arrays in host memory are copied to the
+ * library's own staging memory, because the GPU may have no access to the program's. */
+static struct coll_request stage_sizes(const struct weft_team *team,
+                                       const struct coll_request *request)
+{
+    struct gpu *gpu = team->job->gpu;
+    struct coll_request staged = *request;
+    const uint64_t **arrays[] = {&staged.send_bytes, &staged.send_at, &staged.recv_bytes,
+                                 &staged.recv_at};
+    for (int i = 0; i < GPU_SIZES && request->what == COLL_ALLTOALLV; i++)
+        if (gpu_place_of(gpu, *arrays[i]) != GPU_PLACE_DEVICE)
+            *arrays[i] = gpu_coll_sizes(gpu, i, *arrays[i], team->n);
+    return staged;
+}
+
+weft_status coll_kernel_run(struct weft_team *team, const struct coll_request *request)
+{
+    struct gpu *gpu = team->job->gpu;
+    weft_status status = team->coll ? WEFT_OK : prepare_team(team);
+    if (status)
+        return status;
+    pthread_mutex_lock(&gpu->coll->lock);
+    struct coll_request staged = stage_sizes(team, request);
+    status = enqueue_request(team, &staged, gpu->coll->stream);
+    if (!status)
+        status = gpu_enter(&gpu->device);
+    if (!status) {
+        status = gpu_wait_stream(gpu, gpu->coll->stream, request->function);
+        gpu_leave(&gpu->device);
+    }
+    pthread_mutex_unlock(&gpu->coll->lock);
+    /* A failure that the kernel recorded is a failure of the job. */
+    return status ? status : job_check_failed(team->job);
+}
