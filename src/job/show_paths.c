@@ -65,8 +65,9 @@ void job_tell_reason(struct weft_job *job, weft_kind kind, int pe, char *text, s
     say_more(job, kind, pe, more);
     size_t length = (size_t)snprintf(whole, sizeof whole, "%s%s", choice->reason, more);
     if (length >= bytes && choice->path != PATH_NONE)
-        snprintf(whole, sizeof whole, "%s%s%s%.*s", choice->reason + choice->taken, more,
-                 choice->taken ? "; " : "", choice->taken ? choice->taken - 2 : 0, choice->reason);
+        snprintf(whole, sizeof whole, "%s%s%s%.*s", choice->reason + choice->chosen_at, more,
+                 choice->chosen_at ? "; " : "", choice->chosen_at ? choice->chosen_at - 2 : 0,
+                 choice->reason);
     pthread_mutex_unlock(&job->show_lock);
     base_shorten(text, bytes, whole);
 }

@@ -202,7 +202,7 @@ struct path_ops {
     /* Device code of that target gives its operations to this path by itself: by the carrier that
      * this tells (enum weft_dev_carrier), and with what `device` puts into *dev, whose segments are
      * filled. 0, as where it is NULL: it gives them to the proxy. */
-    unsigned (*carrier)(const struct path_common *common, bool cuda);
+    unsigned (*transport)(const struct path_common *common, bool cuda);
     weft_status (*device)(struct path_common *common, bool cuda, struct weft_dev *dev);
 
     /* By which device that queue of its own to the PE leads for device code, "mlx5_0, port 1"; ""
@@ -211,7 +211,7 @@ struct path_ops {
                        size_t bytes);
 
     /* What device code has given so is complete at every PE. */
-    weft_status (*settle_device)(struct path_common *common);
+    weft_status (*complete_device)(struct path_common *common);
 
     /* What it keeps for one context. *state NULL afterwards: nothing, so that fence and quiet need
      * not ask it; then it is opened again when the job gets a GPU side. */
@@ -275,12 +275,12 @@ weft_status path_order_parse(const char *text, struct path_order *order);
 struct path_facts {
     weft_kind kind;
     bool same_pe;
-    bool same_node;       /* the PEs share a kernel */
-    bool mapped;          /* it is mapped here and may be accessed */
-    const char *evidence; /* why it is not mapped; NULL = not known */
-    const char *third;    /* by which third GPU GPU memory can be reached; NULL = by none */
-    const char *no_third; /* why by none */
-    uint32_t failed;      /* bit per path: its proof failed */
+    bool same_node;           /* the PEs share a kernel */
+    bool mapped;              /* it is mapped here and may be accessed */
+    const char *evidence;     /* why it is not mapped; NULL = not known */
+    const char *relay_gpu;    /* by which third GPU GPU memory can be reached; NULL = by none */
+    const char *no_relay_gpu; /* why by none */
+    uint32_t failed;          /* bit per path: its proof failed */
     /* Of paths that look before they are chosen: what either end lacks, NULL = nothing; what this
      * end has found. */
     const char *lacks[PATH_COUNT], *has[PATH_COUNT];
@@ -292,7 +292,7 @@ struct path_choice {
     bool proven;                    /* data, flags and atomics have been seen to arrive over it */
     uint32_t failed;                /* bit per path whose proof failed between the two */
     char reason[PATH_REASON_BYTES]; /* why no better one; from `taken` on: why this */
-    uint16_t taken;
+    uint16_t chosen_at;
     /* What becomes of it later; under the job's lock of what is shown. */
     uint16_t shown;               /* number of why this in the black box, without what was found */
     char found[PATH_FOUND_BYTES]; /* by the path, of how it reaches that memory; it may change */

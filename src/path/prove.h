@@ -17,10 +17,10 @@ enum { PROVE_EVIDENCE_BYTES = 320 };
 
 /* Proof `number` (1, 2 ...) from this PE to `to`: a place in the peer's system segment, its line
  * for this PE. What is wrong at this end is left in evidence ("" = nothing). */
-void prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_BYTES]);
+void prove_send(struct remote to, uint64_t round, char evidence[PROVE_EVIDENCE_BYTES]);
 
 /* After both ends have met: compares what PE `from` left in its line here. */
-void prove_receive(const struct prove_line *line, int from, int me, uint64_t number,
+void prove_receive(const struct prove_line *line, int from, int me, uint64_t round,
                    char evidence[PROVE_EVIDENCE_BYTES]);
 
 #endif

@@ -52,10 +52,10 @@ weft_status serve_begin(struct serve *serve, const struct serve_request *request
 
 /* How many of the requests begun are complete, counted from the first, in order: visible to every
  * PE, data no longer looked at. Does not wait. */
-weft_status serve_look(struct serve *serve, uint64_t *complete);
+weft_status serve_poll(struct serve *serve, uint64_t *complete);
 
 /* How many have been begun. */
-uint64_t serve_given(const struct serve *serve);
+uint64_t serve_count_begun(const struct serve *serve);
 
 /* Returns when all are complete. */
 weft_status serve_quiet(struct serve *serve);

@@ -53,7 +53,7 @@ static struct path_facts facts_of(enum facts which)
         f.mapped = false;
         f.evidence = "cuDeviceCanAccessPeer said no";
         f.kind = which == GPU_REFUSED ? WEFT_GPU : WEFT_HOST;
-        f.no_third = "no third GPU has NVLink to both";
+        f.no_relay_gpu = "no third GPU has NVLink to both";
         break;
     case FAR:
     case FAR_GPU:
@@ -77,12 +77,12 @@ static struct path_facts facts_of(enum facts which)
         f.mapped = false;
         f.kind = WEFT_GPU;
         f.evidence = "cuDeviceCanAccessPeer said no";
-        f.third = "over GPU 2";
+        f.relay_gpu = "over GPU 2";
         f.failed = which == THIRD_FAILED ? 1u << PATH_RELAY : 0;
         break;
     case GPU_EITHER:
         f.kind = WEFT_GPU;
-        f.third = "over GPU 3";
+        f.relay_gpu = "over GPU 3";
         break;
     case GPU_MAPPED:
         f.kind = WEFT_GPU;
@@ -334,7 +334,7 @@ static void the_taken_one_has_room(void **state)
     assert_int_equal(path_order_parse("", &order), WEFT_OK);
     assert_int_equal(path_choose(&facts, &order, &choice), WEFT_OK);
     assert_int_equal(choice.path, PATH_STAGED);
-    assert_string_equal(choice.reason + choice.taken,
+    assert_string_equal(choice.reason + choice.chosen_at,
                         "staged: through host memory that both PEs map");
     assert_non_null(strstr(choice.reason, "lacking ...; staged: "));
 }

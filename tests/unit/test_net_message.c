@@ -84,11 +84,11 @@ uint64_t __wrap_clock_now_ns(void)
 static bool gpu_works;
 static uint64_t complete;
 static weft_status gpu_status;
-weft_status __real_serve_look(struct serve *serve, uint64_t *complete);
-weft_status __wrap_serve_look(struct serve *serve, uint64_t *done);
-weft_status __wrap_serve_look(struct serve *serve, uint64_t *done)
+weft_status __real_serve_poll(struct serve *serve, uint64_t *complete);
+weft_status __wrap_serve_poll(struct serve *serve, uint64_t *done);
+weft_status __wrap_serve_poll(struct serve *serve, uint64_t *done)
 {
-    weft_status status = __real_serve_look(serve, done);
+    weft_status status = __real_serve_poll(serve, done);
     if (gpu_works)
         *done = complete;
     return gpu_status ? base_fail(gpu_status, "the GPU is gone") : status;

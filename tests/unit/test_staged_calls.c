@@ -53,10 +53,12 @@ static weft_status held(const struct staged_channel *channel)
     return ++calls == fails_at ? base_fail(WEFT_ERR_TIMEOUT, "call %d", calls) : WEFT_OK;
 }
 
-weft_status __wrap_staged_ask(struct staged_channel *channel, enum box_operation operation,
-                              const struct serve_request *request, const void *from, void *to);
-weft_status __wrap_staged_ask(struct staged_channel *channel, enum box_operation operation,
-                              const struct serve_request *request, const void *from, void *to)
+weft_status __wrap_staged_send_request(struct staged_channel *channel, enum box_operation operation,
+                                       const struct serve_request *request, const void *from,
+                                       void *to);
+weft_status __wrap_staged_send_request(struct staged_channel *channel, enum box_operation operation,
+                                       const struct serve_request *request, const void *from,
+                                       void *to)
 {
     (void)operation;
     last_request = *request;
@@ -64,7 +66,7 @@ weft_status __wrap_staged_ask(struct staged_channel *channel, enum box_operation
          (size_t)request->bytes, from ? (int)((const char *)from - local) : -1,
          to ? (int)((char *)to - local) : -1);
     weft_status status = held(channel);
-    channel->taken += !status;
+    channel->begun += !status;
     return status;
 }
 
@@ -74,15 +76,15 @@ weft_status __wrap_staged_await_published(struct staged_channel *channel,
                                           enum box_operation operation, uint64_t number)
 {
     assert_int_equal(operation, BOX_OP_PUT);
-    assert_int_equal(number, channel->taken);
+    assert_int_equal(number, channel->begun);
     note("published ");
     return held(channel);
 }
 
-weft_status __wrap_staged_await_gone(struct staged_channel *channel, enum box_operation operation,
-                                     uint64_t number);
-weft_status __wrap_staged_await_gone(struct staged_channel *channel, enum box_operation operation,
-                                     uint64_t number)
+weft_status __wrap_staged_await_retired(struct staged_channel *channel,
+                                        enum box_operation operation, uint64_t number);
+weft_status __wrap_staged_await_retired(struct staged_channel *channel,
+                                        enum box_operation operation, uint64_t number)
 {
     note("gone%d:%d:%d ", (int)(channel - channels), operation, (int)number);
     return held(channel);
@@ -95,8 +97,8 @@ weft_status __wrap_staged_advance(struct staged_channel *channel)
     return held(channel);
 }
 
-void __wrap_staged_leave_alone(struct staged_channel *channel);
-void __wrap_staged_leave_alone(struct staged_channel *channel)
+void __wrap_staged_hand_to_thread(struct staged_channel *channel);
+void __wrap_staged_hand_to_thread(struct staged_channel *channel)
 {
     assert_true(is_locked((int)(channel - channels)));
     note("alone ");
@@ -174,14 +176,14 @@ static int prepare(void **context)
 {
     (void)context;
     world = (struct path_world){.boot = &boot, .gpu = (struct gpu *)(void *)&gpu_here};
-    common =
-        (struct staged_common){.world = &world, .me = 1, .locals = LOCALS, .channels = channels};
+    common = (struct staged_common){
+        .world = &world, .local_pe = 1, .local_npes = LOCALS, .channels = channels};
     world.common[PATH_STAGED] = (struct path_common *)(void *)&common;
     memset(channels, 0, sizeof channels);
     for (int i = 0; i < LOCALS; i++) {
         channels[i].slot = i;
         channels[i].common = &common;
-        channels[i].by_cpu = true;
+        channels[i].cpu_access = true;
     }
     assert_int_equal(path_staged.open(&world, &state), WEFT_OK);
     peer = (struct peer){.pe = 8, .state = state, .world = &world};
@@ -255,8 +257,8 @@ static weft_status atomic(void)
 /* The next request is the first one. */
 static void start_anew(void)
 {
-    channels[OWNER].taken = 0;
-    channels[OWNER].gone = 0;
+    channels[OWNER].begun = 0;
+    channels[OWNER].retired = 0;
 }
 
 /* These calls; and none with a status behind one that has failed. */
@@ -266,7 +268,7 @@ static void expect(weft_status (*run)(void), const char *expected)
     calls = fails_at = 0;
     assert_int_equal(run(), WEFT_OK);
     assert_string_equal(trace, expected);
-    channels[OWNER].gone = channels[OWNER].taken;
+    channels[OWNER].retired = channels[OWNER].begun;
     int all = calls;
     for (int i = 1; i <= all; i++) {
         calls = 0;
@@ -274,7 +276,7 @@ static void expect(weft_status (*run)(void), const char *expected)
         assert_int_equal(run(), WEFT_ERR_TIMEOUT);
         if (calls != i)
             fail_msg("call %d fails, and others follow it", i);
-        channels[OWNER].gone = channels[OWNER].taken;
+        channels[OWNER].retired = channels[OWNER].begun;
     }
     fails_at = 0;
 }
@@ -360,34 +362,34 @@ static void the_cpu_does_small_ones_in_gpu_memory(void **context)
             o.segment = row == 1 ? SEG_HEAP : SEG_GPU;
             o.signal_segment = SEG_GPU;
             o.amo = i == 4 ? WEFT_AMO_SET : WEFT_AMO_FETCH;
-            channels[OWNER].by_cpu = row != 2;
+            channels[OWNER].cpu_access = row != 2;
             cpu_does = row != 3;
-            uint64_t before = channels[OWNER].taken;
-            channels[OWNER].gone = before;
+            uint64_t before = channels[OWNER].begun;
+            channels[OWNER].retired = before;
             if (row >= 4) /* something of this context is under way; or of another */
                 path_staged.store((struct remote){&peer, SEG_HEAP, 8}, local, 4);
             if (row == 5)
-                channels[OWNER].gone = channels[OWNER].taken;
+                channels[OWNER].retired = channels[OWNER].begun;
             trace[0] = '\0';
             assert_int_equal(run[i](), WEFT_OK);
             bool tried = row == 0 || row == 3 || row == 5;
             assert_int_equal(strncmp(trace, cpu[i], strlen(cpu[i])) == 0, tried);
             assert_int_equal(strstr(trace, "ask") == NULL, tried && cpu_does);
-            channels[OWNER].gone = channels[OWNER].taken;
+            channels[OWNER].retired = channels[OWNER].begun;
         }
     /* Only these atomics, and only a signal that is set, in GPU memory. */
     cpu_does = true;
-    channels[OWNER].by_cpu = true;
+    channels[OWNER].cpu_access = true;
     o.segment = SEG_GPU;
     o.amo = WEFT_AMO_ADD;
     trace[0] = '\0';
     atomic();
     assert_null(strstr(trace, "cpu"));
-    channels[OWNER].gone = channels[OWNER].taken;
+    channels[OWNER].retired = channels[OWNER].begun;
     o.op = WEFT_SIGNAL_ADD;
     put_signal();
     assert_null(strstr(trace, "cpu"));
-    channels[OWNER].gone = channels[OWNER].taken;
+    channels[OWNER].retired = channels[OWNER].begun;
     o.op = WEFT_SIGNAL_SET;
     o.signal_segment = SEG_HEAP;
     put_signal();
@@ -442,7 +444,7 @@ static void quiet_waits_for_each_channel_with_something_under_way(void **context
         peer.pe = pes[i];
         store();
     }
-    channels[2].gone = 1;
+    channels[2].retired = 1;
     trace[0] = '\0';
     assert_false(path_staged.progress(state));
     assert_string_equal(trace, "advance0 advance3 ");

@@ -24,7 +24,7 @@ struct path_state {
 };
 _Static_assert(offsetof(struct path_state, path) == 0, "path/local/carrier.c finds it there");
 
-static void deliver_one(struct path_state *state)
+static void deliver_random(struct path_state *state)
 {
     uint32_t i = random_below(&state->random, (uint32_t)state->count);
     struct deferred_op held = state->held[i];
@@ -38,13 +38,13 @@ static void deliver_one(struct path_state *state)
 static void deliver_all(struct path_state *state)
 {
     while (state->count) {
-        deliver_one(state);
+        deliver_random(state);
         for (uint32_t pause = random_below(&state->random, 4) ? 0 : 200; pause; pause--)
             __asm__ volatile("" ::: "memory");
     }
 }
 
-static weft_status hold(struct path_state *state, struct deferred_op deferred)
+static weft_status hold_back(struct path_state *state, struct deferred_op deferred)
 {
     pthread_mutex_lock(&state->lock);
     if (state->count == HELD_MOST)
@@ -54,7 +54,7 @@ static weft_status hold(struct path_state *state, struct deferred_op deferred)
     return WEFT_OK;
 }
 
-static weft_status carry_out(struct path_state *state, struct deferred_op deferred)
+static weft_status execute_now(struct path_state *state, struct deferred_op deferred)
 {
     weft_status status = deferred_op_run(&state->path, &deferred);
     return status ? status : deferred_quiet(&state->path);
@@ -65,7 +65,7 @@ static bool weak_progress(struct path_state *state)
 {
     pthread_mutex_lock(&state->lock);
     if (state->count)
-        deliver_one(state);
+        deliver_random(state);
     pthread_mutex_unlock(&state->lock);
     return false;
 }
@@ -90,8 +90,8 @@ static weft_status weak_open(const struct path_world *world, struct path_state *
         return base_fail(WEFT_ERR_NO_MEMORY, "path weak: no private memory");
     pthread_mutex_init(&state->lock, NULL);
     deferred_open(&state->path, world);
-    state->path.later = hold;
-    state->path.now = carry_out;
+    state->path.later = hold_back;
+    state->path.now = execute_now;
     state->random = seed++ * 2654435761u;
     *result = state;
     return WEFT_OK;
