@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which path to take: a pure function of facts, proofs and configuration, so that it can be
- * replayed on a recorded machine and tested by tables. Which paths there are stands in the list of
+/* Chooses the path of a pair: a pure function of facts, path tests and configuration, so that it
+ * can be replayed on a recorded machine and tested by tables. The paths are those of the list in
  * path.h. */
 #include "path/path.h"
 
@@ -70,7 +70,7 @@ weft_status path_order_parse(const char *text, struct path_order *order)
     return WEFT_OK;
 }
 
-/* NULL when the path can be used between the two, else why not. */
+/* NULL if the path can be used between the two PEs, else why not. */
 static const char *find_obstacle(enum path_id path, const struct path_facts *facts,
                                  const struct path_order *order)
 {
@@ -82,8 +82,8 @@ static const char *find_obstacle(enum path_id path, const struct path_facts *fac
     return why_not ? why_not : facts->lacks[path];
 }
 
-/* Whether WEFT_PATH says which paths this memory may be reached by: it does not where it names only
- * paths that the memory cannot have. */
+/* Whether WEFT_PATH restricts the paths to this memory. It does not if it names only paths that
+ * cannot reach such memory. */
 static bool is_restricted(const struct path_facts *facts, const struct path_order *order)
 {
     bool applies = facts->kind == WEFT_GPU;
@@ -92,9 +92,9 @@ static bool is_restricted(const struct path_facts *facts, const struct path_orde
     return order->forced && applies;
 }
 
-/* The k-th path to try, PATH_NONE after the last: the program's order, or the list's own. A PE
- * reaches itself by plain copies whatever is forced between PEs, unless that is excluded or the
- * path wants this PE's own memory, too. */
+/* The k-th path to try; PATH_NONE after the last. The order is that of WEFT_PATH, or that of the
+ * list. A PE reaches its own memory by plain copies whatever WEFT_PATH names for other PEs, unless
+ * that is excluded or the first named path must reach this PE's own memory too. */
 static enum path_id find_candidate(const struct path_facts *facts, const struct path_order *order,
                                    int k)
 {
@@ -141,7 +141,7 @@ const char *path_why(enum path_id path, const struct path_facts *facts,
                                        : "taken only when WEFT_PATH names it";
 }
 
-/* Behind `used` bytes of text; how many there are then. */
+/* Appends a reason behind `used` bytes of text, and returns the new length. */
 static size_t add_reason(char *text, size_t used, size_t space, enum path_id path, const char *why)
 {
     enum { REASON_LEAST_BYTES = 24 };
@@ -160,7 +160,7 @@ weft_status path_choose(const struct path_facts *facts, const struct path_order 
     size_t used = 0;
     char *text = choice->reason;
     enum path_id path;
-    enum { CHOSEN_BYTES = 288 }; /* are left for why the one that is taken is */
+    enum { CHOSEN_BYTES = 288 }; /* space that is kept for the reason of the chosen path */
     text[0] = choice->found[0] = '\0';
     choice->chosen_at = choice->shown = 0;
     for (int k = 0; (path = find_candidate(facts, order, k)) != PATH_NONE; k++) {

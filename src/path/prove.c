@@ -10,7 +10,7 @@
 
 enum { DATA_WORDS = 6 };
 
-/* Differs in every byte between pairs, proofs and words, and is never all zeros or ones. */
+/* Differs in every byte between pairs, path tests and words, and is never all zeros or ones. */
 static uint64_t make_pattern(int from, int to, uint64_t round, int word)
 {
     uint64_t x = (uint64_t)from << 40 ^ (uint64_t)to << 20 ^ round << 4 ^ (uint64_t)word;
@@ -19,14 +19,15 @@ static uint64_t make_pattern(int from, int to, uint64_t round, int word)
     return x ^ x >> 31;
 }
 
-/* What proof `number` adds to the counter: large, so that a lost half of the word is seen. */
+/* The value that path test `round` adds to the counter: large, so that a lost half of the word is
+ * noticed. */
 static uint64_t make_addend(int from, int to, uint64_t round)
 {
     return make_pattern(from, to, round, DATA_WORDS) >> 3;
 }
 
-/* What the counter is set to before: a proof depends on none before it, whose atomics may have gone
- * nowhere. */
+/* The start value of the counter: a path test does not depend on an earlier one, whose atomics may
+ * have been lost. */
 static uint64_t make_start_value(int from, int to, uint64_t round)
 {
     return make_pattern(from, to, round, DATA_WORDS + 1);
@@ -98,7 +99,7 @@ void prove_send(struct remote to, uint64_t round, char evidence[PROVE_EVIDENCE_B
 void prove_receive(const struct prove_line *line, int from, int me, uint64_t round,
                    char evidence[PROVE_EVIDENCE_BYTES])
 {
-    /* Acquire: pairs with the store of the flag, which the sender ordered behind the data. */
+    /* Acquire: pairs with the store of the flag, which the sender ordered after the data. */
     uint64_t flag = __atomic_load_n(&line->flag, __ATOMIC_ACQUIRE);
     uint64_t counter = __atomic_load_n(&line->counter, __ATOMIC_RELAXED);
     uint64_t expected = make_start_value(from, me, round) + make_addend(from, me, round);

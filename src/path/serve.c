@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve.h. Host memory: the operations of path p2p, which are complete at once. GPU memory:
- * copies, accesses and signals on one lane of this PE's GPU, in order there and complete later,
- * when an event behind them has passed. Whatever is not on that lane waits for it first. */
+/* See serve.h. Host memory: the operations of path p2p, which complete at once. GPU memory: copies,
+ * accesses and signals on one internal stream of this PE's GPU, in order there and complete later,
+ * when an event recorded after them has completed. Operations outside that stream wait for it
+ * first. */
 #include "path/serve.h"
 
 #include "base/status.h"
@@ -11,11 +12,11 @@
 #include <string.h>
 
 enum {
-    EVENTS_MOST = 64, /* copies of which the end is looked for */
-    SERVE_STREAM = 1  /* any: contexts are dealt out over all of them */
+    EVENTS_MOST = 64, /* events in flight */
+    SERVE_STREAM = 1  /* internal stream; contexts are spread over all of them */
 };
 
-/* An event of the GPU behind the first `given` requests. */
+/* An event of the GPU after the first `begun` requests. */
 struct serve_event {
     uint64_t begun;
     struct gpu_mark *event;
@@ -23,11 +24,12 @@ struct serve_event {
 
 struct serve {
     const struct path_world *world;
-    struct peer host;                       /* this PE's own host memory, for the table of p2p */
-    uint64_t begun, complete;               /* counts of requests */
-    bool stream_busy;                       /* something is on the lane, */
-    bool event_due;                         /* and no event behind it */
-    struct serve_event events[EVENTS_MOST]; /* of the counts first_mark ... next_mark - 1, round */
+    struct peer host;         /* this PE's own host memory, for the table of p2p */
+    uint64_t begun, complete; /* number of requests */
+    bool stream_busy;         /* The stream has operations. */
+    bool event_due;           /* No event follows the last of them. */
+    struct serve_event
+        events[EVENTS_MOST]; /* ring with the events first_event ... next_event - 1 */
     uint64_t first_event, next_event;
 };
 
@@ -60,7 +62,7 @@ void serve_close(struct serve *serve)
     free(serve);
 }
 
-/* ------------------------------------------------------------------------------------ places */
+/* --------------------------------------------------------------------------------- addresses */
 
 static size_t segment_bytes(const struct serve *serve, unsigned segment)
 {
@@ -119,7 +121,8 @@ static CUdeviceptr gpu_pointer(const struct serve *serve, uint64_t offset)
 
 /* -------------------------------------------------------------------------------- completion */
 
-/* What is not on the lane, or is asked of the CPU, comes after what is on it. */
+/* Waits until the stream is empty: an operation outside the stream, or of the CPU, must come after
+ * those on it. */
 static weft_status drain_stream(struct serve *serve)
 {
     if (!serve->stream_busy)
@@ -163,8 +166,8 @@ weft_status serve_poll(struct serve *serve, uint64_t *complete)
     return status;
 }
 
-/* An event behind what has just been put on the lane. Where there is no room for another, all of it
- * is waited for: then there is nothing to look for. */
+/* Records an event after the last operation on the stream. If the ring is full, it waits until the
+ * stream is empty instead. */
 static weft_status record_event(struct serve *serve)
 {
     struct serve_event *next = &serve->events[serve->next_event % EVENTS_MOST];
@@ -226,7 +229,7 @@ static weft_status store_gpu(struct serve *serve, const struct serve_request *r,
     return access_gpu(serve, r, GPU_ACCESS_STORE, value, NULL);
 }
 
-/* What the lane answers comes behind all that was on it. */
+/* A value that the GPU returned comes after everything that was on the stream. */
 static weft_status mark_stream_empty(struct serve *serve, weft_status status)
 {
     if (status)
@@ -250,8 +253,8 @@ static weft_status atomic_gpu(struct serve *serve, const struct serve_request *r
     return r->amo >= WEFT_AMO_FETCH ? mark_stream_empty(serve, status) : status;
 }
 
-/* An asker that does nothing but wait for one word has it sooner by a load; of many gets in a row
- * the copies run at the same time. */
+/* A requester that waits for one word gets it sooner by a load. For many gets in a row the copies
+ * overlap. */
 static weft_status get_gpu(struct serve *serve, const struct serve_request *r, void *data)
 {
     struct gpu *gpu = serve->world->gpu;
@@ -263,7 +266,7 @@ static weft_status get_gpu(struct serve *serve, const struct serve_request *r, v
                     GPU_IN_ORDER);
 }
 
-/* Few bytes are sooner stored than copied, and need not stay where they are. */
+/* A few bytes are stored sooner than copied, and the source can be reused at once. */
 static weft_status put_gpu(struct serve *serve, const struct serve_request *r, const void *data)
 {
     enum { FEW_BYTES = 24 };
@@ -304,7 +307,7 @@ static weft_status execute_request(struct serve *serve, const struct serve_reque
     return execute_on_gpu(serve, r, data, before);
 }
 
-/* A request of its own behind the data. */
+/* The signal is executed as a request of its own after the data. */
 static weft_status execute_signal(struct serve *serve, const struct serve_request *r)
 {
     struct serve_request signal = {.operation = SERVE_ATOMIC,
@@ -321,9 +324,9 @@ static weft_status execute_signal(struct serve *serve, const struct serve_reques
                       r->value, (weft_signal_op)r->signal_op);
 }
 
-/* ------------------------------------------------------------------------------- a few words */
+/* --------------------------------------------------------------------- stores of a few words */
 
-/* The stores that a request comes to, when it comes to no more than a few. */
+/* Splits a request into a few stores of words. False if it needs more. */
 static bool split_into_words(struct serve *serve, const struct serve_request *r, const void *data,
                              struct gpu_word *words, int *n)
 {
@@ -342,8 +345,8 @@ static bool split_into_words(struct serve *serve, const struct serve_request *r,
     return true;
 }
 
-/* Such a request, given to the GPU in one with its mark. False: it is to be carried out as others
- * are. */
+/* Gives such a request and its event to the GPU in one call. False: the request must be executed
+ * like others. */
 static bool store_words(struct serve *serve, const struct serve_request *r, const void *data)
 {
     struct serve_event *next = &serve->events[serve->next_event % EVENTS_MOST];

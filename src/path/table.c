@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of all paths, with the entries that a path leaves out filled in: made of the others
- * where that is possible, else saying what is missing. Also the table for a peer that no path
- * reaches. */
+/* The tables of all paths. Entries that a path leaves out are filled in: made of other entries if
+ * possible, else they fail and name the missing operation. PATH_NONE's table is here too. */
 #include "path/path.h"
 
 #include "base/status.h"
@@ -23,7 +22,7 @@ static const char *memory_name(const struct peer *peer)
     return peer->kind == WEFT_GPU ? "GPU" : "host";
 }
 
-/* ------------------------------------------------------------ what is made of other operations */
+/* ----------------------------------------------------------- defaults made of other operations */
 
 static weft_status made_store(struct remote to, const void *value, size_t width)
 {
@@ -41,8 +40,8 @@ static weft_status made_put_signal(struct remote to, const void *src, size_t byt
 {
     const struct path_ops *ops = to.peer->ops;
     weft_status status = ops->put(to, src, bytes, nbi);
-    /* quiet, not fence: the default fence is quiet anyway, and a path whose fence orders more
-     * cheaply has a put_signal of its own. */
+    /* quiet and not fence: the default fence is a quiet anyway, and a path with a cheaper fence has
+     * its own put_signal. */
     if (!status)
         status = ops->quiet(to.peer->state);
     if (status)
@@ -75,7 +74,7 @@ static weft_status made_quiet(struct path_state *state)
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------- what cannot be made of any */
+/* ----------------------------------------------------------------- operations that a path lacks */
 
 static weft_status fail_missing(const struct peer *peer, const char *operation)
 {
@@ -110,7 +109,7 @@ static weft_status missing_atomic(struct remote at, weft_amo amo, size_t width, 
     return fail_missing(at.peer, "atomics");
 }
 
-/* -------------------------------------------------------------------------------------- no path */
+/* ------------------------------------------------------------------------------------ PATH_NONE */
 
 static weft_status fail_no_path(const struct peer *peer)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `staged`: the memory that the PEs of a node share for it, made when the first pair of the
- * job needs the path. Addresses for every ordered pair are there from the beginning, memory behind
- * them only for what is used. */
+/* Path `staged`: the memory that the PEs of a node share for it, created when the first pair of the
+ * job needs the path. Addresses for every ordered pair are reserved at once; the kernel allocates
+ * memory only for channels that are used. */
 #include "path/staged/staged.h"
 
 #include "base/log.h"
@@ -43,8 +43,8 @@ static weft_status make_area(struct staged_common *common, struct boot *boot)
         segment_create(&common->area, boot, "weft-staged", mailbox_bytes(boot->local_npes));
     if (status)
         return status;
-    /* Of a channel that is hardly used a huge page would take 2 MiB. A refusal costs memory
-     * only. */
+    /* A huge page would take 2 MiB for a channel that is hardly used. If the kernel refuses, that
+     * costs memory only. */
     madvise(common->area.slots, common->area.stride * (size_t)common->area.slot_count,
             MADV_NOHUGEPAGE);
     for (int slot = 0; slot < common->local_npes; slot++)
@@ -61,7 +61,8 @@ weft_status staged_join(const struct path_world *world, struct path_common **res
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path staged");
     *common = (struct staged_common){
         .world = world, .area.fd = -1, .local_pe = boot->local_pe, .local_npes = boot->local_npes};
-    *result = (struct path_common *)(void *)common; /* staged_leave() frees whatever is there */
+    *result =
+        (struct path_common *)(void *)common; /* staged_leave() frees it, also after an error. */
     common->channels = calloc((size_t)common->local_npes, sizeof *common->channels);
     if (!common->channels)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path staged to %d PEs",
@@ -70,7 +71,7 @@ weft_status staged_join(const struct path_world *world, struct path_common **res
     return status ? status : staged_owner_start(common);
 }
 
-/* PEs as threads use one mapping: the last of them undoes it, whoever made it. */
+/* PEs that are threads share one mapping; the last of them unmaps it. */
 static void drop_area(struct staged_common *common)
 {
     struct segment *area = &common->area;
@@ -107,7 +108,8 @@ void staged_leave(struct path_common *path_common)
     free(common);
 }
 
-/* The slots, and the room that a GPU uses, in huge pages where the kernel gives them. */
+/* Pins the slots and the buffer for GPU memory, with huge pages for the buffer if the kernel has
+ * them. */
 bool staged_pin_channel(const struct staged_common *common, struct staged_channel_memory *memory)
 {
     struct gpu *gpu = common->world->gpu;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `staged` at the asker: slots and rooms handed out, requests published in order, answers
- * brought to where they go. See staged.h. */
+/* Path `staged` at the requester: allocates slots and buffer space, publishes requests in order,
+ * and copies answers to their destination. See staged.h. */
 #include "path/staged/staged.h"
 
 #include "base/status.h"
@@ -23,8 +23,8 @@ static struct gpu *get_gpu(const struct staged_channel *channel)
     return channel->common->world->gpu;
 }
 
-/* From now on every operation on the channel fails, with this status and these words: what is on
- * its way may or may not arrive, and nothing behind it may overtake it. */
+/* From now on every operation on the channel fails with this status and text. Requests in flight
+ * may or may not execute, and no later request may overtake them. */
 static weft_status break_channel(struct staged_channel *channel, weft_status status,
                                  const char *sentence)
 {
@@ -48,9 +48,9 @@ static weft_status check_channel(const struct staged_channel *channel)
     return channel->broken ? base_fail(channel->broken, "%s", channel->sentence) : WEFT_OK;
 }
 
-/* --------------------------------------------------------------------------------- moving on */
+/* ---------------------------------------------------------------------------------- progress */
 
-/* Whether this PE's GPU has done what it does with this request. */
+/* Whether this PE's GPU has finished its copy for this request. */
 static weft_status is_copied(struct staged_channel *channel, struct staged_pending *pending,
                              bool *ready)
 {
@@ -69,8 +69,8 @@ static weft_status publish_requests(struct staged_channel *channel)
         status = is_copied(channel, get_pending(channel, sequence), &ready);
         if (status || !ready)
             break;
-        /* Release, with the request and its data before it; sequentially consistent for the sake of
-         * staged_wake(). Pairs with is_pending() of the owner. */
+        /* Release: the request and its data come before it. Sequentially consistent, as
+         * staged_wake_owner() requires. Pairs with is_pending() of the owner. */
         atomic_store(&get_slot(channel, sequence)->sequence, sequence);
         channel->published = sequence;
         any = true;
@@ -88,7 +88,8 @@ static const void *find_answer(struct staged_channel *channel, const struct stag
                : channel->buffers[pending->buffer].memory + slot->offset;
 }
 
-/* Begins to bring an answer to where it goes; at once where that is host memory. */
+/* Starts the copy of an answer to its destination. If that is host memory, the copy is complete on
+ * return. */
 static weft_status copy_answer_out(struct staged_channel *channel, uint64_t sequence)
 {
     struct staged_pending *pending = get_pending(channel, sequence);
@@ -117,7 +118,7 @@ static weft_status copy_answer_out(struct staged_channel *channel, uint64_t sequ
 static weft_status check_owner_failure(struct staged_channel *channel)
 {
     char sentence[STAGED_SENTENCE_BYTES];
-    /* Acquire: pairs with the owner's note; its words are there. */
+    /* Acquire: pairs with record_failure(); the error text is visible. */
     weft_status failed =
         (weft_status)atomic_load_explicit(&channel->ring->failed, memory_order_acquire);
     if (!failed)
@@ -128,7 +129,7 @@ static weft_status check_owner_failure(struct staged_channel *channel)
 
 static weft_status copy_answers_out(struct staged_channel *channel)
 {
-    /* Acquire: pairs with the owner's count; the answers are there, and what was asked is
+    /* Acquire: pairs with publish_completions(); the answers, and the effects of the requests, are
      * visible. */
     uint64_t done = atomic_load_explicit(&channel->ring->done, memory_order_acquire);
     weft_status status = WEFT_OK;
@@ -156,7 +157,7 @@ static weft_status retire_requests(struct staged_channel *channel)
             channel->buffers[pending->buffer].tail = pending->buffer_end;
         retired++;
     }
-    /* Release: pairs with the look of a quiet that finds nothing to wait for. */
+    /* Release: pairs with the load in complete_channel(), which finds nothing to wait for. */
     atomic_store_explicit(&channel->retired, retired, memory_order_release);
     return status;
 }
@@ -178,12 +179,12 @@ void staged_hand_to_thread(struct staged_channel *channel)
 {
     if (channel->published == channel->begun || channel->broken)
         return;
-    /* Sequentially consistent for the sake of staged_wake(), as a publication is. */
+    /* Sequentially consistent, as staged_wake_owner() requires. */
     atomic_store(&channel->needs_polling, true);
     staged_wake_owner(staged_mailbox(channel->common, channel->common->local_pe));
 }
 
-/* ------------------------------------------------------------------------------------ waiting */
+/* -------------------------------------------------------------------------------------- waits */
 
 static uint64_t load_retired(const struct staged_channel *channel)
 {
@@ -195,8 +196,8 @@ static uint64_t load_published(const struct staged_channel *channel)
     return channel->published;
 }
 
-/* Until `count` has reached `number`. What is shown as seen is every count together: while any of
- * them moves, the peer moves. */
+/* Waits until `count` has reached `sequence`. The wait reports the sum of all counts: while one of
+ * them grows, the peer makes progress. */
 static weft_status await_count(struct staged_channel *channel, enum box_operation operation,
                                uint64_t (*count)(const struct staged_channel *channel),
                                uint64_t sequence)
@@ -230,13 +231,14 @@ weft_status staged_await_retired(struct staged_channel *channel, enum box_operat
     return await_count(channel, operation, load_retired, sequence);
 }
 
-/* ------------------------------------------------------------------------------------- asking */
+/* --------------------------------------------------------------------------- sending requests */
 
-/* A run of `bytes` in a room; false: it is in use. Nothing straddles the room's end. */
+/* Allocates `bytes` contiguous bytes of a buffer, which do not cross its end. False if they are in
+ * use. */
 static bool alloc_buffer(struct staged_buffer *buffer, size_t bytes, uint32_t *at)
 {
     if (buffer->head == buffer->tail)
-        buffer->head = buffer->tail = 0; /* the beginning is in the cache */
+        buffer->head = buffer->tail = 0; /* The start of the buffer is in the cache. */
     uint64_t from = buffer->head % buffer->bytes;
     uint64_t skipped = from + bytes > buffer->bytes ? buffer->bytes - from : 0;
     if (buffer->head + skipped + bytes - buffer->tail > buffer->bytes)
@@ -251,8 +253,8 @@ static bool is_gpu_memory(const struct path_world *world, const void *local)
     return world->gpu && local && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
 }
 
-/* So large a part that handing it over costs little, and so small a one that both copies of a
- * transfer run at the same time for most of it. */
+/* A chunk is large enough that its request costs little, and small enough that the copies of both
+ * sides run in parallel for most of the transfer. */
 size_t staged_chunk_bytes(const struct path_world *world, const void *local,
                           enum segment_id segment, size_t bytes)
 {
@@ -264,7 +266,7 @@ size_t staged_chunk_bytes(const struct path_world *world, const void *local,
     return chunk < least ? least : chunk > most ? most : chunk;
 }
 
-/* A slot, and a room when the slot is too small. */
+/* Waits for a free slot, and for buffer space if the data do not fit the slot. */
 static weft_status await_slot(struct staged_channel *channel, enum box_operation operation,
                               size_t bytes, enum staged_buffer_id which, uint32_t *at)
 {
@@ -286,8 +288,8 @@ static void announce_sender(struct staged_channel *channel)
     channel->announced = true;
 }
 
-/* A word of GPU memory that is waited for, or with nothing else under way: the wait for a single
- * load is shorter than that for an event. */
+/* Whether the source is one word of GPU memory that a caller waits for, or the only request in
+ * flight: a load takes less time than a copy with an event. */
 static bool is_single_word(const struct staged_channel *channel, const void *from, size_t bytes,
                            bool urgent)
 {
@@ -305,7 +307,7 @@ static weft_status load_word(struct staged_channel *channel, void *data, const v
     return status;
 }
 
-/* The source on its way into the slot or the room. */
+/* Copies the source into the slot or the buffer. The GPU's copy may end later. */
 static weft_status copy_source_in(struct staged_channel *channel, struct staged_pending *pending,
                                   void *data, const void *from, size_t bytes, bool from_gpu,
                                   bool urgent)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `staged` at the owner: a thread that carries out what local PEs ask of this PE's memory. It
- * polls for a while after the last request, then sleeps on a futex in the shared area. It waits for
- * nothing but its own GPU, so that whoever waits for it gets on. */
+/* Path `staged` at the owner: a thread that executes the requests of local PEs on this PE's memory.
+ * It polls for a while after the last request, then sleeps on a futex in the shared area. It waits
+ * for nothing but its own GPU, so that no two PEs wait for each other. */
 #include "path/staged/staged.h"
 
 #include "base/clock.h"
@@ -22,13 +22,14 @@
 
 enum {
     IN_FLIGHT_MOST = 64, /* requests begun and not complete, of all channels */
-    BATCH_REQUESTS = 16, /* of one channel, before the next one's turn */
-    SPIN_NS = 50 * 1000, /* after the last request, where CPUs are spare */
-    IDLE_YIELDS = 4,     /* turns for others, where they are not */
-    SLEEP_MOST_MS = 100, /* an asker that was killed between the two steps of staged_wake() */
+    BATCH_REQUESTS = 16, /* requests of one channel before the next channel is served */
+    SPIN_NS = 50 * 1000, /* polling after the last request if there are spare CPUs */
+    IDLE_YIELDS = 4,     /* sched_yield() calls after the last request if there are none */
+    SLEEP_MOST_MS =
+        100, /* a requester may be killed between the two steps of staged_wake_owner() */
 };
 
-/* What was begun, in order. */
+/* A request that is begun, in order. */
 struct begun_request {
     int from;
     uint64_t sequence;
@@ -41,13 +42,13 @@ struct staged_owner {
     bool running;
     _Atomic bool stop;
     bool spare_cpus;
-    uint64_t *begun_of; /* [locals] requests begun of each channel */
-    bool *pinned;       /* [locals] */
+    uint64_t *begun_of; /* [local_npes] number of requests begun on each channel */
+    bool *pinned;       /* [local_npes] */
     struct begun_request in_flight[IN_FLIGHT_MOST];
-    uint64_t begun, complete; /* counts over all channels, those of `serve` */
+    uint64_t begun, complete; /* number of requests of all channels; those of `serve` */
 };
 
-/* ------------------------------------------------------------------------------- sleeping */
+/* ---------------------------------------------------------------------- sleep and wake-up */
 
 static long call_futex(_Atomic uint32_t *word, int operation, uint32_t value,
                        const struct timespec *timeout)
@@ -55,8 +56,8 @@ static long call_futex(_Atomic uint32_t *word, int operation, uint32_t value,
     return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
 }
 
-/* Sequentially consistent, with the loads in pending(): either this sees that the thread sleeps, or
- * the thread sees the request before it does. */
+/* Sequentially consistent, like the loads in any_pending(): either this PE sees that the thread
+ * sleeps, or the thread sees the request before it sleeps. */
 void staged_wake_owner(struct staged_mailbox *mailbox)
 {
     if (atomic_load(&mailbox->asleep) && atomic_exchange(&mailbox->asleep, 0))
@@ -69,7 +70,7 @@ static struct staged_slot *next_slot(struct staged_owner *owner, int from)
     return &mailbox->channels[from].ring.slots[owner->begun_of[from] % STAGED_SLOTS];
 }
 
-/* Acquire and more: pairs with the publication by the asker, and see staged_wake(). */
+/* Acquire: pairs with publish_requests(). Sequentially consistent, see staged_wake_owner(). */
 static bool is_pending(struct staged_owner *owner, int from)
 {
     return atomic_load(&next_slot(owner, from)->sequence) == owner->begun_of[from] + 1;
@@ -109,7 +110,7 @@ static void sleep_on_futex(struct staged_owner *owner)
 
 /* ------------------------------------------------------------------------------- requests */
 
-/* The first failure counts; the asker looks at it behind `done`. */
+/* Only the first failure is recorded. The requester reads it after `done`. */
 static void record_failure(struct staged_owner *owner, int from, weft_status status)
 {
     struct staged_ring *ring =
@@ -117,7 +118,7 @@ static void record_failure(struct staged_owner *owner, int from, weft_status sta
     if (atomic_load_explicit(&ring->failed, memory_order_relaxed))
         return;
     snprintf(ring->sentence, sizeof ring->sentence, "%s", base_last_error());
-    /* Release: pairs with look_for_failure(), which may come before the count does. */
+    /* Release: pairs with check_owner_failure(), which may read it before `done` has grown. */
     atomic_store_explicit(&ring->failed, status, memory_order_release);
 }
 
@@ -127,7 +128,7 @@ static bool fits_buffer(uint32_t buffer, uint32_t at, uint64_t bytes)
     return buffer < STAGED_BUFFERS && at <= size && bytes <= size - at;
 }
 
-/* NULL: the request is not what an asker of this version writes. */
+/* NULL: no requester of this version writes such a request. */
 static void *find_data(struct staged_channel_memory *memory, struct staged_slot *slot,
                        const struct serve_request *request)
 {
@@ -145,13 +146,14 @@ static void begin_next_request(struct staged_owner *owner, int from)
     struct staged_channel_memory *memory =
         &staged_mailbox(common, common->local_pe)->channels[from];
     struct staged_slot *slot = next_slot(owner, from);
-    struct serve_request request = slot->request; /* looked at once: the asker could change it */
+    struct serve_request request =
+        slot->request; /* copied once: the requester could change it afterwards */
     uint64_t before = 0;
     if (request.segment == SEG_GPU && common->world->gpu && !owner->pinned[from])
         owner->pinned[from] = staged_pin_channel(common, memory);
     void *data = find_data(memory, slot, &request);
     if (!data)
-        request.operation = SERVE_OPERATIONS; /* refused below, in its turn */
+        request.operation = SERVE_OPERATIONS; /* serve_begin() refuses it, in order */
     weft_status status = serve_begin(owner->serve, &request, data, &before);
     if (request.operation == SERVE_ATOMIC)
         memcpy(slot->data, &before, sizeof before);
@@ -166,14 +168,15 @@ static void publish_completions(struct staged_owner *owner, uint64_t complete)
     struct staged_mailbox *mailbox = staged_mailbox(owner->common, owner->common->local_pe);
     for (; owner->complete < complete; owner->complete++) {
         const struct begun_request *begun = &owner->in_flight[owner->complete % IN_FLIGHT_MOST];
-        /* Release: pairs with the asker's look, which then finds the answer and the failure, and
-         * tells others of what is visible to them then. */
+        /* Release: pairs with copy_answers_out(), which then finds the answer and the failure. What
+         * is visible to this PE becomes visible to the requester, and to PEs that it notifies. */
         atomic_store_explicit(&mailbox->channels[begun->from].ring.done, begun->sequence,
                               memory_order_release);
     }
 }
 
-/* The GPU has failed: what is under way will not be complete, and those who ask are told. */
+/* The GPU has failed: reports that to the requesters of all requests in flight, and takes the
+ * requests as complete. */
 static void fail_in_flight(struct staged_owner *owner, weft_status status)
 {
     for (uint64_t i = owner->complete; i < owner->begun; i++)
@@ -191,7 +194,7 @@ static void check_completions(struct staged_owner *owner)
         publish_completions(owner, complete);
 }
 
-/* True: something was there. */
+/* Executes up to BATCH_REQUESTS requests. Returns whether there were any. */
 static bool serve_channel(struct staged_owner *owner, int from)
 {
     int count = 0;
@@ -213,16 +216,16 @@ static bool serve_channels(struct staged_owner *owner)
             any |= serve_channel(owner, from);
     if (owner->complete < owner->begun) {
         check_completions(owner);
-        any = true; /* the GPU is at it: nobody will wake us */
+        any = true; /* The GPU still works on requests, and its completion wakes no thread. */
         if (!owner->spare_cpus)
             sched_yield();
     }
     return any;
 }
 
-/* What this PE has asked of others and does not come back to. A lock that is held is held by
- * somebody who moves the channel on himself, or leaves it restless. True: there is such a
- * channel. */
+/* Advances this PE's own channels whose requester does not return to them soon. If another thread
+ * holds the lock, that thread advances the channel or sets needs_polling again. Returns whether
+ * there is such a channel. */
 static bool advance_own_channels(struct staged_owner *owner)
 {
     bool any = false;
@@ -233,7 +236,7 @@ static bool advance_own_channels(struct staged_owner *owner)
         any = true;
         if (pthread_mutex_trylock(&channel->lock))
             continue;
-        /* A failure stays in the channel. */
+        /* The channel keeps a failure for its next caller. */
         if (staged_advance(channel) || channel->published == channel->begun)
             atomic_store_explicit(&channel->needs_polling, false, memory_order_relaxed);
         pthread_mutex_unlock(&channel->lock);
@@ -274,7 +277,7 @@ static void *run_owner_thread(void *argument)
     return NULL;
 }
 
-/* Polling takes a CPU: only where each PE of the node could have two. */
+/* Polling takes a CPU, so the thread polls only if each PE of the node can have two. */
 static bool has_spare_cpus(const struct staged_common *common)
 {
     cpu_set_t set;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `staged`: two PEs of a node whose memory is not mapped at each other exchange it through
- * host memory that both map: one copy in by the one side, one copy out by the other, chunk by
- * chunk, so that both run at the same time. The peer's thread carries out what is asked, in the
- * order in which it was asked: that is what fence needs as long as nothing of the peer is reached
- * in another way.
+/* Path `staged`: two PEs of a node that have not mapped each other's memory exchange data through
+ * host memory that both have mapped. One side copies in and the other copies out, chunk by chunk,
+ * so that both copies run in parallel. The peer's thread executes the requests in the order in
+ * which they were sent. That order is a fence, as long as no other path reaches memory of that
+ * peer.
  *
- * Small transfers to and from GPU memory that the CPU has mapped (path/local/mapped.h) need neither
- * the peer nor its GPU: they are done here, while nothing of this context is under way to that
- * peer, so that they overtake nothing; fence and quiet see to it that nothing overtakes them. The
- * channel itself is proven first (staged_refine()). */
+ * Small transfers with GPU memory that the CPU has mapped (path/local/mapped.h) need neither the
+ * peer nor its GPU: this PE's CPU does them while no request of this context to that peer is in
+ * flight, so that they overtake nothing. Fence and quiet ensure that nothing overtakes them. The
+ * path test runs over the channel first (staged_refine()). */
 #include "path/staged/staged.h"
 #include "path/local/mapped.h"
 
@@ -20,8 +20,8 @@
 struct path_state {
     struct staged_common *common;
     struct mapped mapped;
-    /* [locals] number of the last request of this context to each local PE. Written under the lock
-     * of that channel, read by the quiet of any thread. */
+    /* [local_npes] sequence number of the last request of this context to each local PE. Written
+     * under that channel's lock; the quiet of any thread reads it. */
     _Atomic uint64_t last[];
 };
 
@@ -29,7 +29,7 @@ static struct staged_channel *find_channel(const struct remote at)
 {
     struct staged_common *common = at.peer->state->common;
     const struct boot *boot = common->world->boot;
-    int low = 0, high = common->local_npes - 1; /* local PEs are in order */
+    int low = 0, high = common->local_npes - 1; /* local PEs are sorted */
     while (low < high) {
         int middle = (low + high) / 2;
         if (boot->local_pes[middle] < at.peer->pe)
@@ -40,13 +40,13 @@ static struct staged_channel *find_channel(const struct remote at)
     return &common->channels[low];
 }
 
-/* Whether the CPU may do it by itself. */
+/* Whether the CPU may access the memory itself. */
 static bool can_use_cpu(struct remote at)
 {
     if (at.segment != SEG_GPU)
         return false;
     const struct staged_channel *channel = find_channel(at);
-    /* Acquire: pairs with let_go(); what was asked before is visible then. */
+    /* Acquire: pairs with retire_requests(); the effects of earlier requests are visible. */
     return atomic_load_explicit(&channel->cpu_access, memory_order_relaxed) &&
            atomic_load_explicit(&channel->retired, memory_order_acquire) >=
                atomic_load_explicit(&at.peer->state->last[channel->slot], memory_order_acquire);
@@ -68,7 +68,7 @@ static struct serve_request make_request(enum serve_operation operation, struct 
 
 /* ---------------------------------------------------------------------------------- transfers */
 
-/* All of a transfer but its last chunk; what is left is in *rest. */
+/* Sends all chunks of a transfer but the last. *rest: bytes of the last chunk. */
 static weft_status send_chunks(struct staged_channel *channel, enum serve_operation operation,
                                struct remote at, const char *from, char *to, size_t bytes,
                                uint64_t *rest)
@@ -88,7 +88,7 @@ static weft_status send_chunks(struct staged_channel *channel, enum serve_operat
     return status;
 }
 
-/* `last` is what is asked with the last chunk: a put, or one with a signal. */
+/* `last` is the request for the last chunk: a put, or a put with signal. */
 static weft_status put_with_request(struct remote to, const void *src, size_t bytes,
                                     struct serve_request last, bool nbi)
 {
@@ -137,7 +137,7 @@ static weft_status staged_get(struct remote from, void *dst, size_t bytes, bool 
     return status;
 }
 
-/* The signal travels with the last chunk. */
+/* The signal is in the request for the last chunk. */
 static weft_status staged_put_signal(struct remote to, const void *src, size_t bytes,
                                      struct remote signal, uint64_t value, weft_signal_op op,
                                      bool nbi)
@@ -153,7 +153,7 @@ static weft_status staged_put_signal(struct remote to, const void *src, size_t b
     return put_with_request(to, src, bytes, last, nbi);
 }
 
-/* Elements follow each other without waiting for each other. */
+/* Elements do not wait for each other. */
 static weft_status staged_iget(struct remote from, void *dst, const struct path_strides *strides)
 {
     weft_status status = WEFT_OK;
@@ -210,14 +210,14 @@ static weft_status staged_atomic(struct remote at, weft_amo amo, size_t width, u
     return send_single(at, BOX_OP_ATOMIC, &request, NULL, fetched, fetched && !nbi);
 }
 
-/* ---------------------------------------------------------------------------- order and the end */
+/* ------------------------------------------------------------------------- order and completion */
 
 static weft_status complete_channel(struct path_state *state, int slot,
                                     enum box_operation operation)
 {
     struct staged_channel *channel = &state->common->channels[slot];
     uint64_t last = atomic_load_explicit(&state->last[slot], memory_order_acquire);
-    /* Acquire: pairs with let_go(); what this context asked is visible then. */
+    /* Acquire: pairs with retire_requests(); the effects of this context's requests are visible. */
     if (atomic_load_explicit(&channel->retired, memory_order_acquire) >= last)
         return WEFT_OK;
     pthread_mutex_lock(&channel->lock);
@@ -235,7 +235,7 @@ static weft_status staged_quiet(struct path_state *state)
     return status;
 }
 
-/* Whether some memory of the PE is reached without asking it. */
+/* Whether another path reaches some memory of the PE. */
 static bool has_other_path(const struct path_world *world, int pe)
 {
     for (int kind = 0; kind < MEMORY_KINDS; kind++) {
@@ -246,8 +246,8 @@ static bool has_other_path(const struct path_world *world, int pe)
     return false;
 }
 
-/* What follows on this path is carried out behind what came before, once that has arrived which the
- * CPU has stored. What follows on another would overtake it. */
+/* The owner executes later requests on this path after earlier ones, and mapped_settle() orders the
+ * CPU's stores. Operations on another path could overtake them, so those wait for the channel. */
 static weft_status staged_fence(struct path_state *state)
 {
     const struct path_world *world = state->common->world;
@@ -259,7 +259,7 @@ static weft_status staged_fence(struct path_state *state)
     return status;
 }
 
-/* A lock that is held is held by somebody who moves the channel on himself. */
+/* A thread that holds the lock advances the channel itself. */
 static bool staged_progress(struct path_state *state)
 {
     for (int slot = 0; slot < state->common->local_npes; slot++) {
@@ -268,7 +268,7 @@ static bool staged_progress(struct path_state *state)
         if (atomic_load_explicit(&channel->retired, memory_order_acquire) >= last ||
             pthread_mutex_trylock(&channel->lock))
             continue;
-        staged_advance(channel); /* a failure stays in the channel */
+        staged_advance(channel); /* The channel keeps a failure for its next caller. */
         pthread_mutex_unlock(&channel->lock);
     }
     return false;
@@ -293,7 +293,7 @@ static void staged_close(struct path_state *state)
     free(state);
 }
 
-/* Behind the proofs, which so were of the channel. */
+/* It runs after the path tests, which thus used the channel. */
 static weft_status staged_refine(const struct path_world *world, weft_kind kind, int pe,
                                  char *found, size_t bytes)
 {
@@ -305,7 +305,7 @@ static weft_status staged_refine(const struct path_world *world, weft_kind kind,
     if (slot >= 0 && gpu_map_at(map, slot, world->gpu->map_test_offset, 1)) {
         atomic_store_explicit(&common->channels[slot].cpu_access, true, memory_order_relaxed);
         snprintf(found, bytes, "small ones by the CPU");
-    } /* else the pair of this PE with itself says why */
+    } /* otherwise the reason of this PE's pair with itself says why */
     return WEFT_OK;
 }
 

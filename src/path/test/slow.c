@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `slow`: a thread of its own carries every operation out later, in order or not, with delays
- * and failures on demand. It has what a network has (state, a thread, completion later, an error
- * that arrives long after the call) without a network. For tests; chosen only by WEFT_PATH=slow,
- * told by WEFT_SLOW how: "order=random,delay=200us,seed=7,fail=12,lie=3".
+/* Path `slow`, for tests: a thread executes every operation later, in order or not, with delays and
+ * failures as configured. It behaves like a network (state, a thread, late completion, an error
+ * long after the call) without one. It is used only with WEFT_PATH=slow; WEFT_SLOW configures it:
+ * "order=random,delay=200us,seed=7,fail=12,lie=3".
  *
- * Guarantees: what was given to a PE before a fence is carried out before what is given to that PE
- * after it; to different PEs nothing is ordered, as over several links of a network. A failed
- * operation is lost, told by the next fence or quiet of its context, and so is every later
- * operation to that PE, by the call itself. From the lie-th operation on, blocking puts of
- * LIE_BYTES and more arrive with a wrong byte; smaller ones, flags among them, stay right, so that
- * wrong data can be told from data that has not arrived. */
+ * Guarantees: operations to a PE before a fence are executed before operations to that PE after it.
+ * Operations to different PEs have no order, like those on several links of a network. A failed
+ * operation is lost; the next fence or quiet of its context reports it, and every later operation
+ * to that PE fails at once. From the lie-th operation on, blocking puts of LIE_BYTES or more arrive
+ * with a wrong byte. Smaller ones, such as flags, stay right, so that a test can tell wrong data
+ * from data that have not arrived. */
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
@@ -29,17 +29,17 @@ enum { LIE_BYTES = 48 };
 
 struct options {
     bool random;
-    uint64_t delay_ns; /* at most, in front of each operation */
+    uint64_t delay_ns; /* longest delay before each operation, ns */
     uint32_t seed;
-    uint64_t fail; /* the fail-th operation of a context fails; 0 = none does */
-    uint64_t lie;  /* from this one on, puts are falsified; 0 = none is */
+    uint64_t fail; /* the fail-th operation of a context fails; 0: none */
+    uint64_t lie;  /* puts from this operation on are falsified; 0: none */
 };
 
 struct queued_op {
     struct deferred_op deferred;
     uint64_t sequence;
-    bool fence; /* no operation: what is behind it waits for what is in front */
-    bool *done; /* a caller waits for it; NULL: nobody does */
+    bool fence; /* no operation; those behind it wait for those in front of it */
+    bool *done; /* set when the operation is done; NULL if no caller waits */
     weft_status *result;
 };
 
@@ -49,13 +49,14 @@ struct path_state {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t queued_cond, done_cond;
-    struct queued_op *entries; /* in the order in which they were given */
+    struct queued_op *entries; /* in the order of the calls */
     size_t count, capacity;
     bool busy, stop;
     uint64_t last_sequence;
     uint32_t random;
     bool *broken;          /* [npes] an operation to that PE has failed */
-    size_t *fences_before; /* [npes] for choose(): fences in front of the first entry to that PE */
+    size_t *fences_before; /* [npes] for choose_random(): fences in front of the first entry to that
+                              PE */
     weft_status failed;
     char sentence[256]; /* of the first failure since the last fence or quiet */
 };
@@ -105,8 +106,8 @@ static weft_status parse_options(struct options *options)
 
 /* ---------------------------------------------------------------------------------- the thread */
 
-/* A random one of the entries that may go next: those with no fence between them and an earlier
- * entry to the same PE. There is one, since the first entry is no fence. */
+/* A random entry among those that may run next: no fence is between them and an earlier entry to
+ * the same PE. There is one, since the first entry is no fence. */
 static size_t choose_random(struct path_state *state)
 {
     size_t fences = 0, candidates = 0, chosen = 0;
@@ -127,7 +128,7 @@ static size_t choose_random(struct path_state *state)
     return chosen;
 }
 
-/* The entry to do next; a fence when nothing is in front of it. Under the lock, count > 0. */
+/* Removes the entry to run next, or a fence with nothing in front of it. Lock held, count > 0. */
 static struct queued_op dequeue(struct path_state *state)
 {
     size_t i = state->options.random && !state->entries[0].fence ? choose_random(state) : 0;
@@ -152,7 +153,7 @@ static weft_status fail_as_configured(struct queued_op *entry)
                      (unsigned long long)entry->sequence, text);
 }
 
-/* Only copies of a blocking put: a source of the program is not touched. */
+/* Falsifies only the copy of a blocking put, never the application's source. */
 static void falsify_data(const struct path_state *state, struct queued_op *entry)
 {
     struct deferred_op *deferred = &entry->deferred;
@@ -168,7 +169,7 @@ static void sleep_for_ns(uint64_t ns)
         nanosleep(&time, NULL);
 }
 
-/* Under the lock, which is released meanwhile. */
+/* Lock held; it is released during the execution. */
 static void execute_one(struct path_state *state)
 {
     struct queued_op entry = dequeue(state);
@@ -217,7 +218,7 @@ static void *run_slow_thread(void *argument)
 
 /* ------------------------------------------------------------------------------------- callers */
 
-/* Waits for `finished` once, at most until the limit of waits. Under the lock. */
+/* Waits once for done_cond, until the wait limit at most. Lock held. */
 static weft_status await_done(struct path_state *state, uint64_t since_ns)
 {
     uint64_t limit = state->path.world->wait_limit_ns;
@@ -249,7 +250,7 @@ static weft_status grow_queue(struct path_state *state)
     return WEFT_OK;
 }
 
-/* Under the lock. */
+/* Lock held. */
 static weft_status enqueue(struct path_state *state, struct queued_op entry)
 {
     weft_status status = grow_queue(state);
@@ -274,8 +275,7 @@ static weft_status enqueue_later(struct path_state *state, struct deferred_op de
     return status;
 }
 
-/* Returns when the operation has been carried out. When the wait limit passes before, it is
- * withdrawn. */
+/* Returns when the operation is done. At the wait limit it is withdrawn from the queue. */
 static weft_status enqueue_and_wait(struct path_state *state, struct deferred_op deferred)
 {
     bool done = false;
@@ -289,11 +289,12 @@ static weft_status enqueue_and_wait(struct path_state *state, struct deferred_op
     for (size_t i = 0; status && i < state->count; i++)
         if (state->entries[i].done == &done)
             state->entries[i].fence = true;
-    while (status && state->busy) /* the thread may be carrying out this very operation */
+    while (status && state->busy) /* The thread may be executing this operation. */
         pthread_cond_wait(&state->done_cond, &state->lock);
     char sentence[sizeof state->sentence];
     memcpy(sentence, state->sentence, sizeof sentence);
-    if (!status && result) { /* returned here, so the next quiet need not */
+    if (!status &&
+        result) { /* The caller gets the failure now, so the next quiet need not report it. */
         state->failed = WEFT_OK;
         status = base_fail(result, "%s", sentence);
     }
@@ -314,7 +315,7 @@ static weft_status slow_fence(struct path_state *state)
     weft_status status = return_failure(state);
     if (!status && state->count)
         status = enqueue(state, (struct queued_op){.fence = true});
-    /* With nothing queued no entry is needed: the thread finishes what it carries out first. */
+    /* With an empty queue no fence is needed: the thread finishes its operation first. */
     pthread_mutex_unlock(&state->lock);
     return status;
 }
@@ -391,7 +392,7 @@ static void slow_close(struct path_state *state)
     pthread_cond_signal(&state->queued_cond);
     pthread_mutex_unlock(&state->lock);
     pthread_join(state->thread, NULL);
-    /* What was never completed by a quiet is lost, as it may be. */
+    /* Operations that no quiet has completed may be lost. */
     for (size_t i = 0; i < state->count; i++)
         drop_copy(&state->entries[i].deferred);
     free_state(state);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `weak`: the worst that the contract permits. Puts, signals and atomics that fetch nothing
- * are held back in copies and delivered late and in random order; non-blocking ones look at their
- * source, and fill their destination, as late as they may. Only fence, quiet, a full queue and a PE
- * that waits let them out. A program that is right over this path does not rely on the
- * strong order of one machine's memory; one that forgot a fence fails here on any laptop. For
- * tests; chosen only by WEFT_PATH=weak. Delivery itself goes over path p2p. */
+/* Path `weak`, for tests: the weakest order that the contract permits. Puts, signals and atomics
+ * that fetch nothing are held back in copies and delivered late, in random order. Nonblocking
+ * operations read their source, and write their destination, as late as they may. Only fence,
+ * quiet, a full queue and a PE that waits deliver them. A program that is right over this path does
+ * not rely on the strong memory order of one machine; a program without a needed fence fails here
+ * on any machine. It is used only with WEFT_PATH=weak. Path p2p delivers the operations. */
 #include "base/status.h"
 #include "path/local/carrier.h"
 #include "path/test/random.h"
@@ -19,7 +19,7 @@ struct path_state {
     pthread_mutex_t lock;
     uint32_t random;
     int count;
-    weft_status failed; /* of a delivery since the last fence or quiet */
+    weft_status failed; /* failure of a delivery since the last fence or quiet */
     struct deferred_op held[HELD_MOST];
 };
 _Static_assert(offsetof(struct path_state, path) == 0, "path/local/carrier.c finds it there");
@@ -33,8 +33,8 @@ static void deliver_random(struct path_state *state)
     state->failed = state->failed ? state->failed : status;
 }
 
-/* Everything goes out, in random order and now and then with a pause, so that a peer can see any
- * part of it without the rest: nothing among what is held has been ordered. */
+/* Delivers all operations in random order with random pauses, so that a peer may see any part of
+ * them without the rest: no fence has ordered them. */
 static void deliver_all(struct path_state *state)
 {
     while (state->count) {
@@ -60,7 +60,7 @@ static weft_status execute_now(struct path_state *state, struct deferred_op defe
     return status ? status : deferred_quiet(&state->path);
 }
 
-/* A waiting PE lets out one at a time. */
+/* A PE that waits delivers one operation at a time. */
 static bool weak_progress(struct path_state *state)
 {
     pthread_mutex_lock(&state->lock);
@@ -99,7 +99,7 @@ static weft_status weak_open(const struct path_world *world, struct path_state *
 
 static void weak_close(struct path_state *state)
 {
-    /* What was never completed by a quiet is lost, as it may be. */
+    /* Operations that no quiet has completed may be lost. */
     for (int i = 0; i < state->count; i++)
         if (state->held[i].own_copy)
             free(state->held[i].data);
