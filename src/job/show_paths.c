@@ -100,7 +100,7 @@ void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id 
                      const char *evidence)
 {
     char text[2 * BOX_REASON_BYTES];
-    snprintf(text, sizeof text, "its proof failed: %.*s", BOX_REASON_BYTES, evidence);
+    snprintf(text, sizeof text, "its path test failed: %.*s", BOX_REASON_BYTES, evidence);
     pthread_mutex_lock(&job->show_lock);
     shown_choice(job, kind, pe)->why[path] = box_reason(shown(job), text);
     pthread_mutex_unlock(&job->show_lock);

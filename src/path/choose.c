@@ -77,7 +77,7 @@ static const char *find_obstacle(enum path_id path, const struct path_facts *fac
     if (order->excluded & (1u << path))
         return "excluded by WEFT_PATH";
     if (facts->failed & (1u << path))
-        return "its proof failed";
+        return "its path test failed";
     const char *why_not = path_ops_of(path)->obstacle(facts);
     return why_not ? why_not : facts->lacks[path];
 }
@@ -136,9 +136,9 @@ const char *path_why(enum path_id path, const struct path_facts *facts,
         return why_not;
     for (int k = 0; (tried = find_candidate(facts, order, k)) != PATH_NONE; k++)
         if (tried == path)
-            return "another one comes before it";
+            return "another path has priority";
     return is_restricted(facts, order) ? "WEFT_PATH does not name it"
-                                       : "taken only when WEFT_PATH names it";
+                                       : "used only if WEFT_PATH names it";
 }
 
 /* Appends a reason behind `used` bytes of text, and returns the new length. */

@@ -578,7 +578,7 @@ static void counts_that_cannot_be(void **context)
     channels[ASKER]->ring->done = 2;
     assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_ERR_PATH);
     assert_string_equal(base_last_error(),
-                        "path staged to PE 3: its counts are not what was asked");
+                        "path staged to PE 3: the counts in shared memory are inconsistent");
 }
 
 static void a_wait_fails(void **context)

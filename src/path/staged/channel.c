@@ -136,7 +136,8 @@ static weft_status copy_answers_out(struct staged_channel *channel)
     if (done == channel->copied_out)
         return WEFT_OK;
     if (done > channel->published)
-        return break_channel(channel, WEFT_ERR_PATH, "its counts are not what was asked");
+        return break_channel(channel, WEFT_ERR_PATH,
+                             "the counts in shared memory are inconsistent");
     status = check_owner_failure(channel);
     while (channel->copied_out < done && !status)
         status = copy_answer_out(channel, ++channel->copied_out);

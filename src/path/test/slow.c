@@ -149,7 +149,8 @@ static weft_status fail_as_configured(struct queued_op *entry)
     char text[96];
     deferred_op_text(&entry->deferred, text, sizeof text);
     drop_copy(&entry->deferred);
-    return base_fail(WEFT_ERR_PATH, "path slow: operation %llu, %s, failed (WEFT_SLOW asks for it)",
+    return base_fail(WEFT_ERR_PATH,
+                     "path slow: operation %llu, %s, failed, as WEFT_SLOW configures",
                      (unsigned long long)entry->sequence, text);
 }
 

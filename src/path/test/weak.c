@@ -78,7 +78,7 @@ static weft_status weak_flush(struct path_state *state)
     state->failed = WEFT_OK;
     pthread_mutex_unlock(&state->lock);
     if (status)
-        return base_fail(status, "path weak: an operation that it had held back failed");
+        return base_fail(status, "path weak: a deferred operation failed");
     return deferred_quiet(&state->path);
 }
 
