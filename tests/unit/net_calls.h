@@ -157,7 +157,7 @@ DOUBLE(weft_status, net_read,
         note("await_" #name " ");                                                                  \
         return held();                                                                             \
     }
-AWAIT(filling)
+AWAIT(staged_sources)
 AWAIT(writes)
 AWAIT(reads)
 AWAIT(sources)
@@ -208,7 +208,7 @@ DOUBLE(weft_status, net_new_answer_token,
         note(#name " ");                                                                           \
     }
 TOKENED(cancel)
-TOKENED(forget)
+TOKENED(detach)
 
 DOUBLE(weft_status, net_await_answer, (struct path_common * net, uint64_t token))
 {

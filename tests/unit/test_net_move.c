@@ -608,7 +608,7 @@ static void what_cannot_go_again(void **context)
     end.net.rails[0].cause[0] = '\0';
     end.peers[2].directs = 1; /* though the first NIC is left */
     close_rail(1);
-    assert_non_null(strstr(end.peers[2].sentence, "pulled; what was under way cannot"));
+    assert_non_null(strstr(end.peers[2].sentence, "pulled; operations in flight cannot"));
 }
 
 /* A write without confirmation, until the message behind it is done. */
