@@ -196,8 +196,8 @@ void net_flush_requests(struct path_common *net, struct net_peer *peer, bool ack
     peer->open_message = NULL;
     struct net_head *head = net_message_head(message);
     message->sequence = ++peer->last_sent;
-    /* Half a window without a request also asks for an acknowledgement, so that the window does not
-     * fill up. */
+    /* After half a window a message requests an acknowledgement by itself, so that the window does
+     * not fill up. */
     if (acknowledge || message->sequence - peer->ack_requested >= NET_WINDOW / 2) {
         head->flags |= NET_ACK_REQUEST;
         peer->ack_requested = message->sequence;
