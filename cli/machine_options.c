@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "columns.h"
-#include "machine/assign.h"
-#include "machine/ladder.h"
-#include "machine/whatif.h"
+#include "machine/checks/assign.h"
+#include "machine/live/ladder.h"
+#include "machine/routes/whatif.h"
 #include "probe.h"
 #include "tool/tool.h"
 

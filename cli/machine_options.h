@@ -9,7 +9,7 @@
 #include "columns.h"
 #include "machine/machine.h"
 #include "machine/reasons.h"
-#include "machine/routes.h"
+#include "machine/routes/routes.h"
 
 struct machine_options {
     const char *file;    /* --machine: file or description; NULL: the live machine */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine/routes.h"
+#include "machine/routes/routes.h"
 #include "tool/gpu_link.h"
 #include "tool/gpu_probe.h"
 #include "tool/link_counters.h"

@@ -4,8 +4,8 @@
 #ifndef WEFT_CLI_PROBE_H
 #define WEFT_CLI_PROBE_H
 
+#include "machine/live/probe.h"
 #include "machine/machine.h"
-#include "machine/probe.h"
 
 struct probe;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The committed PTX text of src/gpu/kernels.cu and coll_kernels.cu, and of the software HCA's
-# standin/hca/gpu_engine.cu. A build without nvcc embeds it, and the driver compiles it on the machine with the GPU.
+# The committed PTX text of src/gpu/kernels.cu and src/gpu/coll/kernels.cu, and of the
+# software HCA's standin/hca/gpu_engine.cu, in generated/. A build without nvcc embeds it, and the driver compiles it on the machine with the GPU.
 #   cmake/gpu_ptx.sh          writes each .ptx anew (needs nvcc)
 #   cmake/gpu_ptx.sh --check  exit 1 when one is not made from the present source
 # PTX ISA 6.4 and sm_70 are named because nothing newer is used, but for hints, which are left out: old drivers accept
@@ -21,7 +21,7 @@ sources() {
         seen="$seen|$file|"
         echo "$file"
         while read -r header; do
-            for header in "include/$header" "$(dirname "$source")/$header"; do
+            for header in "include/$header" "src/$header" "$(dirname "$source")/$header"; do
                 [ ! -f "$header" ] || todo="${todo:+$todo$'\n'}$header"
             done
         done < <(sed -nE 's/^ *# *include ["<]([^">]+)[">].*/\1/p' "$file")
@@ -36,24 +36,27 @@ fingerprint() {
 generate() {
     local folder
     folder=$(mktemp -d)
-    "$nvcc" -x cu -std=c++17 -ptx -DWEFT_OLD_PTX -arch="${WEFT_PTX_ARCH:-compute_75}" -Iinclude -I"$(dirname "$source")" \
+    "$nvcc" -x cu -std=c++17 -ptx -DWEFT_OLD_PTX -arch="${WEFT_PTX_ARCH:-compute_75}" -Iinclude -Isrc -I"$(dirname "$source")" \
         "$source" -o "$folder/k.ptx"
     echo "// SPDX-License-Identifier: Apache-2.0"
-    echo "// Made by cmake/gpu_ptx.sh from ${source##*/}; fingerprint of the source:" \
+    echo "// Made by cmake/gpu_ptx.sh from $source; fingerprint of the source:" \
          "$(fingerprint)"
     sed -e '/^\/\//d' -e '/\.pragma "used_bytes_mask/d' -e 's/^\.version .*/.version 6.4/' -e 's/^\.target .*/.target sm_70/' \
         "$folder/k.ptx"
     rm -r "$folder"
 }
 
-for source in src/gpu/kernels.cu src/gpu/coll_kernels.cu standin/hca/gpu_engine.cu; do
-    result=${source%.cu}.ptx
+while read -r source result; do
     if [ "${1:-}" != --check ]; then
         generate > "$result.new"
         "$(dirname "$(readlink -f "$nvcc")")/ptxas" -arch=sm_90 "$result.new" -o /dev/null
         mv "$result.new" "$result"
     elif ! grep -q "fingerprint of the source: $(fingerprint)" "$result"; then
-        echo "$result is not made from the present ${source##*/}; run cmake/gpu_ptx.sh" >&2
+        echo "$result is not made from the present $source; run cmake/gpu_ptx.sh" >&2
         exit 1
     fi
-done
+done <<'END'
+src/gpu/kernels.cu generated/kernels.ptx
+src/gpu/coll/kernels.cu generated/coll_kernels.ptx
+standin/hca/gpu_engine.cu generated/hca_gpu_engine.ptx
+END

@@ -162,11 +162,11 @@ int bench_start_pes(int pes, bool bind, char *first, int argc, char **argv);
 /* Whether a launcher has started this process as a PE, or the user has said how to start. */
 bool bench_in_job(void);
 
-/* bench_paths.c: one job for each path of options->paths (and pair); the exit status of the
+/* paths.c: one job for each path of options->paths (and pair); the exit status of the
  * command. */
 int bench_paths(const struct bench_options *options, int argc, char **argv);
 
-/* bench_evaluation.c: sets of benchmarks by kernels over one path after another: the programs by
+/* evaluation.c: sets of benchmarks by kernels over one path after another: the programs by
  * which ways to communicate are compared (`evaluation`), and requests to an adapter given by device
  * code beside those given by the CPU (`gda`). */
 #define BENCH_GDA "gda"

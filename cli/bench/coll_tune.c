@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench coll --tune`: measures what ops/coll_choose.c reckons with, by collectives whose way
+/* `weft bench coll --tune`: measures what ops/coll/choose.c reckons with, by collectives whose way
  * and blocks are forced, and keeps it. Each rate is got from one or two times; one that cannot be
  * had here (a hand-on among two, a time that is all beginning) is scaled from its neighbour or
  * stays as it is built in, and the table says so. */

@@ -3,7 +3,7 @@
  * Knows nothing of how the launcher starts and ends processes. */
 #include "base/config.h"
 #include "base/status.h"
-#include "boot/member.h"
+#include "boot/hub/member.h"
 #include "boot/methods.h"
 
 #include <errno.h>

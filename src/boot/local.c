@@ -5,9 +5,9 @@
 #include "boot/boot.h"
 
 #include "base/status.h"
-#include "boot/member.h"
+#include "boot/hub/member.h"
 #include "boot/methods.h"
-#include "boot/rendezvous.h"
+#include "boot/rendezvous/rendezvous.h"
 
 #include <errno.h>
 #include <stdio.h>

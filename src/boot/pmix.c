@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "boot/member.h"
+#include "boot/hub/member.h"
 #include "boot/methods.h"
-#include "boot/unique_id.h"
+#include "boot/rendezvous/unique_id.h"
 
 #include <pthread.h>
 #include <stdio.h>

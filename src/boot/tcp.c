@@ -7,11 +7,11 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "boot/listen.h"
-#include "boot/member.h"
+#include "boot/hub/member.h"
 #include "boot/methods.h"
-#include "boot/rendezvous.h"
-#include "boot/unique_id.h"
+#include "boot/rendezvous/listen.h"
+#include "boot/rendezvous/rendezvous.h"
+#include "boot/rendezvous/unique_id.h"
 #include "driver/crypto.h"
 
 #include <arpa/inet.h>

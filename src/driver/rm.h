@@ -3,10 +3,9 @@
  * GPU into the CPU's address space, write-combined, without a kernel module of ours. It is the
  * interface that the driver's own libraries use; nobody promises that it stays. What is used of it
  * has been the same from driver 535 to 610, a wrong size is refused by the driver, and whoever maps
- * sees for himself that what he stores arrives (gpu/map.h). Knows nothing of heaps and PEs; may be
- * called without CUDA.
- * Source: NVIDIA's open-gpu-kernel-modules, nv_escape.h, nv-ioctl.h, nvos.h, ctrl0000unix.h, MIT
- * licence: numbers and layouts only. */
+ * sees for himself that what he stores arrives (gpu/map/map.h). Knows nothing of heaps and PEs; may
+ * be called without CUDA. Source: NVIDIA's open-gpu-kernel-modules, nv_escape.h, nv-ioctl.h,
+ * nvos.h, ctrl0000unix.h, MIT licence: numbers and layouts only. */
 #ifndef WEFT_DRIVER_RM_H
 #define WEFT_DRIVER_RM_H
 

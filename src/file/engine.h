@@ -37,7 +37,7 @@ struct file_piece {
     struct file_piece *next;      /* free ones, or those of its transfer, in order */
     struct file_piece *next_work; /* in the driver's list or the way there */
     struct file_cut cut;
-    struct gpu_mark *mark;
+    struct gpu_event *mark;
     size_t moved; /* bytes of the request that the kernel has moved */
     size_t got;   /* bytes of the piece that are safe */
     unsigned tries, number;

@@ -112,7 +112,7 @@ struct file_io {
 };
 
 struct file_queue;
-struct gpu_mark;
+struct gpu_event;
 
 /* By what requests are carried out. `give` is called by one thread at a time and `take` by one
  * thread at a time, both perhaps at once. At most `depth` are under way. */
@@ -191,9 +191,9 @@ struct file_place {
 /* Between a buffer and [at, at + bytes) of the place. *mark afterwards: the GPU is still at it.
  * Both sides may be reused when they return without a mark. */
 weft_status file_place_put(const struct file_place *place, size_t at, const void *buffer,
-                           size_t bytes, unsigned lane, struct gpu_mark **mark);
+                           size_t bytes, unsigned lane, struct gpu_event **mark);
 weft_status file_place_get(const struct file_place *place, size_t at, void *buffer, size_t bytes,
-                           unsigned lane, struct gpu_mark **mark);
+                           unsigned lane, struct gpu_event **mark);
 
 /* All that was put is visible at the place. */
 weft_status file_place_settle(const struct file_place *place);

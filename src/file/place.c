@@ -4,7 +4,7 @@
 #include "file/file.h"
 
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 
 #include <string.h>
 
@@ -18,25 +18,25 @@ static bool by_cpu(struct gpu *gpu, char *device, void *buffer, size_t bytes, bo
     size_t offset;
     struct gpu_map *map = gpu->heap.map;
     if (!gpu_map_works(map) || bytes > (in ? STORED_BYTES : LOADED_BYTES) ||
-        !gpu_map_place(gpu, device, &slot, &offset))
+        !gpu_map_locate(gpu, device, &slot, &offset))
         return false;
     if (!in)
         return gpu_map_load(map, slot, offset, buffer, bytes);
     if (!gpu_map_store(map, slot, offset, buffer, bytes))
         return false;
-    gpu_map_settle(map, slot); /* whoever is told next finds it, other GPUs too */
+    gpu_map_flush(map, slot); /* whoever is told next finds it, other GPUs too */
     return true;
 }
 
 static weft_status by_gpu(struct gpu *gpu, unsigned lane, void *dst, const void *src, size_t bytes,
-                          struct gpu_mark **mark)
+                          struct gpu_event **mark)
 {
     weft_status status = gpu_copy(gpu, lane, dst, src, bytes, GPU_IN_ORDER);
-    return status ? status : gpu_mark_put(gpu, lane, mark);
+    return status ? status : gpu_event_record(gpu, lane, mark);
 }
 
 weft_status file_place_put(const struct file_place *place, size_t at, const void *buffer,
-                           size_t bytes, unsigned lane, struct gpu_mark **mark)
+                           size_t bytes, unsigned lane, struct gpu_event **mark)
 {
     struct remote to = place->remote;
     *mark = NULL;
@@ -56,7 +56,7 @@ weft_status file_place_put(const struct file_place *place, size_t at, const void
 }
 
 weft_status file_place_get(const struct file_place *place, size_t at, void *buffer, size_t bytes,
-                           unsigned lane, struct gpu_mark **mark)
+                           unsigned lane, struct gpu_event **mark)
 {
     struct remote from = place->remote;
     *mark = NULL;

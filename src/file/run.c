@@ -41,9 +41,9 @@ static void memory_failed(struct file_piece *piece, weft_status status)
 static bool mark_is_passed(struct file_engine *engine, struct file_piece *piece)
 {
     if (piece->mark) {
-        weft_status status = gpu_mark_passed(engine->pinned_for, &piece->mark);
+        weft_status status = gpu_event_query(engine->pinned_for, &piece->mark);
         if (status) {
-            gpu_mark_drop(engine->pinned_for, &piece->mark);
+            gpu_event_release(engine->pinned_for, &piece->mark);
             memory_failed(piece, status);
         }
     }

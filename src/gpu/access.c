@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single accesses, signals and waits that the host asks of its GPU. Stores are memory operations of
- * the stream (cuStreamWriteValue), loads are copies by the copy engine: neither launches a kernel,
- * so both make progress beside a kernel of the program that fills the GPU. A wait is a small kernel
- * on a stream of its own; while that one cannot be scheduled, the copy engine polls in its place.
- * Atomics need a kernel, and until it has run the operations behind it on its lane wait. */
-#include "gpu/lane.h"
+/* Single accesses, signals and waits that the host issues on its GPU. Stores are stream memory
+ * operations (cuStreamWriteValue), loads are copies by the copy engine. Neither launches a kernel,
+ * so both make progress while a kernel of the program occupies the whole GPU. A wait is a small
+ * kernel on a stream of its own; while that kernel cannot be scheduled, the copy engine polls
+ * instead. Atomics need a kernel; later operations of the same internal stream wait until it has
+ * run. */
+#include "gpu/stream.h"
 
 #include "base/clock.h"
 #include "base/compare.h"
@@ -13,156 +14,160 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Ordered behind earlier work of the stream: CU_STREAM_WRITE_VALUE_DEFAULT puts a memory barrier in
- * front of the store. */
-bool gpu_store_word(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint64_t value,
+/* Ordered after earlier operations of the stream: CU_STREAM_WRITE_VALUE_DEFAULT puts a memory
+ * barrier before the store. */
+bool gpu_store_word(struct gpu *gpu, struct gpu_stream *internal, CUdeviceptr at, uint64_t value,
                     size_t width)
 {
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    CUstream stream = lane_use(lane);
+    CUstream stream = stream_begin(internal);
     if (width == 8 && gpu->cuda.StreamWriteValue64)
         result = gpu->cuda.StreamWriteValue64(stream, at, value, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (width == 4 && gpu->cuda.StreamWriteValue32)
         result = gpu->cuda.StreamWriteValue32(stream, at, (uint32_t)value,
                                               CU_STREAM_WRITE_VALUE_DEFAULT);
-    lane_used(lane, WEFT_OK);
+    stream_queued(internal, WEFT_OK);
     return result == CUDA_SUCCESS;
 }
 
-/* By the copy engine, on a stream that is none of the lanes. */
+/* Loads with the copy engine, on a stream that is not one of the internal streams for copies. */
 static weft_status load_by_copy(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value)
 {
-    CUdeviceptr room = gpu->pinned_device + offsetof(struct gpu_pinned, aside);
-    pthread_mutex_lock(&gpu->aside_lock);
-    gpu->pinned->aside = 0;
-    CUresult result = gpu->cuda.MemcpyAsync(room, at, width, gpu->aside_stream);
+    CUdeviceptr destination = gpu->pinned_device + offsetof(struct gpu_pinned, loaded);
+    pthread_mutex_lock(&gpu->load_lock);
+    gpu->pinned->loaded = 0;
+    CUresult result = gpu->cuda.MemcpyAsync(destination, at, width, gpu->load_stream);
     weft_status status =
         result ? cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of %zu bytes from %#llx", width,
                            (unsigned long long)at)
-               : gpu_wait_stream(gpu, gpu->aside_stream, "a load");
-    *value = gpu->pinned->aside;
-    pthread_mutex_unlock(&gpu->aside_lock);
+               : gpu_wait_stream(gpu, gpu->load_stream, "a load");
+    *value = gpu->pinned->loaded;
+    pthread_mutex_unlock(&gpu->load_lock);
     return status;
 }
 
-/* The copy engine writes the eight bytes that hold the variable over `blank` in pinned memory, and
- * the host polls for the change, which it sees sooner than the end of the copy. When the copy has
- * ended without a change, the variable's bytes are equal to `blank`. The eight bytes are aligned,
- * so no poll sees a part of them. */
-static weft_status await_load(struct gpu *gpu, struct gpu_lane *lane, uint64_t blank,
+/* The copy engine writes the eight bytes that hold the variable over `blank` in pinned memory. The
+ * host polls for the change, which it sees sooner than the end of the copy. When the copy ends
+ * without a change, the variable's bytes are equal to `blank`. The eight bytes are aligned, so a
+ * poll never sees only a part of them. */
+static weft_status await_load(struct gpu *gpu, struct gpu_stream *internal, uint64_t blank,
                               uint64_t *word)
 {
     enum { POLLS_PER_QUERY = 1000 };
     struct gpu_wait wait = {0};
     weft_status status = WEFT_OK;
     for (unsigned polls = 1; !status; polls++) {
-        *word = __atomic_load_n(&lane->answer->value, __ATOMIC_ACQUIRE);
+        *word = __atomic_load_n(&internal->answer->value, __ATOMIC_ACQUIRE);
         if (*word != blank)
             break;
         if (polls % POLLS_PER_QUERY)
             continue;
-        CUresult result = gpu->cuda.StreamQuery(lane->stream);
+        CUresult result = gpu->cuda.StreamQuery(internal->stream);
         if (result == CUDA_SUCCESS) {
-            *word = __atomic_load_n(&lane->answer->value, __ATOMIC_ACQUIRE);
+            *word = __atomic_load_n(&internal->answer->value, __ATOMIC_ACQUIRE);
             break;
         }
         status = result == CUDA_ERROR_NOT_READY
-                     ? gpu_wait_look(gpu, &wait, "a load")
+                     ? gpu_wait_check(gpu, &wait, "a load")
                      : cuda_fail(&gpu->cuda, result, "a load on GPU %d", gpu->device.ordinal);
     }
     return status;
 }
 
 /* Loads at most eight bytes, which must not cross a multiple of eight. */
-static weft_status load(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, size_t width,
-                        uint64_t *value)
+static weft_status load_word(struct gpu *gpu, struct gpu_stream *internal, CUdeviceptr at,
+                             size_t width, uint64_t *value)
 {
-    CUdeviceptr room = lane->answer_device + offsetof(struct gpu_answer, value);
-    uint64_t word = 0, blank, settles;
-    pthread_mutex_lock(&lane->lock);
-    blank = ++lane->number * 0x9e3779b97f4a7c15u; /* unlikely to be the variable's value */
-    __atomic_store_n(&lane->answer->value, blank, __ATOMIC_RELAXED);
-    CUresult result = gpu->cuda.MemcpyAsync(room, at & ~(CUdeviceptr)7, sizeof word,
-                                            lane_use_answered(lane, &settles));
-    lane_used(lane, WEFT_OK);
+    CUdeviceptr destination = internal->answer_device + offsetof(struct gpu_answer, value);
+    uint64_t word = 0, blank, completed;
+    pthread_mutex_lock(&internal->lock);
+    /* a value that the variable is unlikely to have */
+    blank = ++internal->sequence * 0x9e3779b97f4a7c15u;
+    __atomic_store_n(&internal->answer->value, blank, __ATOMIC_RELAXED);
+    CUresult result = gpu->cuda.MemcpyAsync(destination, at & ~(CUdeviceptr)7, sizeof word,
+                                            stream_begin_answered(internal, &completed));
+    stream_queued(internal, WEFT_OK);
     weft_status status = result ? cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of 8 bytes at %#llx",
                                             (unsigned long long)at)
-                                : await_load(gpu, lane, blank, &word);
+                                : await_load(gpu, internal, blank, &word);
+    /* the next quiet need not query the driver */
     if (!status)
-        epoch_close(&lane->operations, settles); /* the next quiet need not ask the driver */
-    pthread_mutex_unlock(&lane->lock);
+        epoch_close(&internal->operations, completed);
+    pthread_mutex_unlock(&internal->lock);
     word >>= 8 * (at % 8);
     *value = width == 8 ? word : word & ((1ull << 8 * width) - 1);
     return status;
 }
 
-/* Widths that the stream has no store for are written by the copy engine, which writes so few
- * aligned bytes in one access. Little-endian, as every GPU and every CPU beside one is. */
-static weft_status store(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint64_t value,
-                         size_t width)
+/* The copy engine writes widths for which there is no stream memory operation; it writes so few
+ * aligned bytes in one access. Little-endian, as every supported GPU and CPU is. */
+static weft_status store_value(struct gpu *gpu, struct gpu_stream *internal, CUdeviceptr at,
+                               uint64_t value, size_t width)
 {
-    if (gpu_store_word(gpu, lane, at, value, width))
+    if (gpu_store_word(gpu, internal, at, value, width))
         return WEFT_OK;
-    CUstream stream = lane_use(lane);
+    CUstream stream = stream_begin(internal);
     weft_status status =
-        lane_used(lane, gpu_copy_on(gpu, stream, (void *)(uintptr_t)at, &value, width));
-    return status || !gpu->device.pageable ? status : lane_settle(gpu, lane);
+        stream_queued(internal, gpu_copy_on(gpu, stream, (void *)(uintptr_t)at, &value, width));
+    return status || !gpu->device.pageable ? status : stream_drain(gpu, internal);
 }
 
-weft_status gpu_access(struct gpu *gpu, unsigned number, CUdeviceptr at, int op, size_t width,
+weft_status gpu_access(struct gpu *gpu, unsigned stream_index, CUdeviceptr at, int op, size_t width,
                        uint64_t value, uint64_t expected, uint64_t *fetched)
 {
-    struct gpu_lane *lane = lane_of(gpu, number);
+    struct gpu_stream *internal = stream_of(gpu, stream_index);
     unsigned bytes = (unsigned)width;
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
     bool stores = op == GPU_ACCESS_STORE || op == WEFT_AMO_SET;
     if (stores || op == GPU_ACCESS_LOAD || op == WEFT_AMO_FETCH) {
-        status = stores ? store(gpu, lane, at, value, width) : load(gpu, lane, at, width, fetched);
+        status = stores ? store_value(gpu, internal, at, value, width)
+                        : load_word(gpu, internal, at, width, fetched);
         gpu_leave(&gpu->device);
         return status;
     }
-    CUdeviceptr answer = fetched ? lane->answer_device : 0;
-    pthread_mutex_lock(&lane->lock);
-    lane->number += fetched != NULL;
-    void *arguments[] = {&at, &op, &bytes, &value, &expected, &answer, &lane->number};
-    uint64_t settles;
+    CUdeviceptr answer = fetched ? internal->answer_device : 0;
+    pthread_mutex_lock(&internal->lock);
+    internal->sequence += fetched != NULL;
+    void *arguments[] = {&at, &op, &bytes, &value, &expected, &answer, &internal->sequence};
+    uint64_t completed;
     status = gpu_launch(&gpu->module, GPU_weft_kernel_atomic, 1, 1,
-                        lane_use_answered(lane, &settles), arguments);
-    lane_used(lane, status);
+                        stream_begin_answered(internal, &completed), arguments);
+    stream_queued(internal, status);
     if (fetched && !status)
-        status = lane_await_answer(gpu, lane);
+        status = stream_await_answer(gpu, internal);
     if (fetched && !status) {
-        epoch_close(&lane->operations, settles);
-        *fetched = lane->answer->value;
+        epoch_close(&internal->operations, completed);
+        *fetched = internal->answer->value;
     }
-    pthread_mutex_unlock(&lane->lock);
+    pthread_mutex_unlock(&internal->lock);
     gpu_leave(&gpu->device);
     return status;
 }
 
-weft_status gpu_signal(struct gpu *gpu, unsigned number, CUdeviceptr signal, uint64_t value,
+weft_status gpu_signal(struct gpu *gpu, unsigned stream_index, CUdeviceptr signal, uint64_t value,
                        weft_signal_op op)
 {
-    struct gpu_lane *lane = lane_of(gpu, number);
+    struct gpu_stream *internal = stream_of(gpu, stream_index);
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    if (op != WEFT_SIGNAL_SET || !gpu_store_word(gpu, lane, signal, value, sizeof value)) {
+    if (op != WEFT_SIGNAL_SET || !gpu_store_word(gpu, internal, signal, value, sizeof value)) {
         CUdeviceptr nothing = 0;
         uint64_t bytes = 0;
         int how = (int)op;
         void *arguments[] = {&nothing, &nothing, &bytes, &signal, &value, &how, &nothing, &bytes};
-        status = gpu_launch(&gpu->module, GPU_weft_kernel_copy, 1, 1, lane_use(lane), arguments);
-        lane_used(lane, status);
+        status =
+            gpu_launch(&gpu->module, GPU_weft_kernel_copy, 1, 1, stream_begin(internal), arguments);
+        stream_queued(internal, status);
     }
     gpu_leave(&gpu->device);
     return status;
 }
 
-/* What a wait is about. */
-struct wanted {
+/* The condition of a wait. */
+struct wait_condition {
     CUdeviceptr at;
     size_t width;
     bool is_signed;
@@ -170,23 +175,24 @@ struct wanted {
     int64_t value;
 };
 
-/* One comparison, of a value that the copy engine has read. */
-static weft_status look_by_copy(struct gpu *gpu, const struct wanted *wanted, uint64_t *seen,
-                                bool *met)
+/* Compares once, with a value that the copy engine read. */
+static weft_status poll_by_copy(struct gpu *gpu, const struct wait_condition *condition,
+                                uint64_t *seen, bool *met)
 {
-    unsigned spare = 64 - 8 * (unsigned)wanted->width;
-    uint64_t flip = wanted->is_signed ? 1ull << 63 : 0;
-    weft_status status = load_by_copy(gpu, wanted->at, wanted->width, seen);
-    if (wanted->is_signed)
+    unsigned spare = 64 - 8 * (unsigned)condition->width;
+    uint64_t flip = condition->is_signed ? 1ull << 63 : 0;
+    weft_status status = load_by_copy(gpu, condition->at, condition->width, seen);
+    if (condition->is_signed)
         *seen = (uint64_t)((int64_t)(*seen << spare) >> spare);
-    *met = !status && compare_holds(*seen ^ flip, wanted->cmp, (uint64_t)wanted->value ^ flip);
+    *met =
+        !status && compare_holds(*seen ^ flip, condition->cmp, (uint64_t)condition->value ^ flip);
     return status;
 }
 
-/* Waits for the wait kernel, which ends by itself once it has begun. One that has not ended in
- * twice its time is taken not to have begun, and the copy engine reads the variable once. */
-static weft_status await_slice(struct gpu *gpu, const struct wanted *wanted, uint64_t slice_ns,
-                               uint64_t *seen, bool *met)
+/* Waits for the wait kernel, which ends by itself once it has begun. If it has not ended in twice
+ * its time, it is assumed not to have begun, and the copy engine reads the variable once. */
+static weft_status await_slice(struct gpu *gpu, const struct wait_condition *condition,
+                               uint64_t slice_ns, uint64_t *seen, bool *met)
 {
     uint64_t end = clock_now_ns() + 2 * slice_ns;
     CUresult result;
@@ -194,7 +200,7 @@ static weft_status await_slice(struct gpu *gpu, const struct wanted *wanted, uin
         result = gpu->cuda.StreamQuery(gpu->wait_stream);
     while (result == CUDA_ERROR_NOT_READY && clock_now_ns() < end);
     if (result == CUDA_ERROR_NOT_READY)
-        return look_by_copy(gpu, wanted, seen, met);
+        return poll_by_copy(gpu, condition, seen, met);
     *seen = gpu->pinned->wait_seen;
     *met = !result && gpu->pinned->wait_met;
     return result ? cuda_fail(&gpu->cuda, result, "cuStreamQuery behind a wait on GPU %d",
@@ -208,7 +214,7 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
 {
     CUdeviceptr seen_at = gpu->pinned_device + offsetof(struct gpu_pinned, wait_seen);
     CUdeviceptr met_at = gpu->pinned_device + offsetof(struct gpu_pinned, wait_met);
-    struct wanted wanted = {at, width, is_signed, cmp, value};
+    struct wait_condition condition = {at, width, is_signed, cmp, value};
     struct gpu_reporting quietly = {.limit_ns = slice_ns};
     int bytes = (int)width, sign = is_signed, how = (int)cmp;
     void *arguments[] = {&at, &bytes, &sign, &how, &value, &quietly, &seen_at, &met_at};
@@ -216,15 +222,15 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
     if (status)
         return status;
     pthread_mutex_lock(&gpu->wait_lock);
-    /* The kernel of an earlier wait may still be queued, for another variable or value; one behind
-     * it would begin no sooner. */
+    /* The kernel of an earlier wait, for another variable or value, may still be queued. A kernel
+     * after it would begin no sooner. */
     bool busy = gpu->cuda.StreamQuery(gpu->wait_stream) == CUDA_ERROR_NOT_READY;
     if (busy) {
-        status = look_by_copy(gpu, &wanted, seen, met);
+        status = poll_by_copy(gpu, &condition, seen, met);
     } else {
         status = gpu_launch(&gpu->module, GPU_weft_kernel_wait, 1, 1, gpu->wait_stream, arguments);
         if (!status)
-            status = await_slice(gpu, &wanted, slice_ns, seen, met);
+            status = await_slice(gpu, &condition, slice_ns, seen, met);
     }
     pthread_mutex_unlock(&gpu->wait_lock);
     gpu_leave(&gpu->device);

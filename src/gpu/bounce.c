@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "gpu/lane.h"
-#include "gpu/proof_cache.h"
+#include "gpu/stream.h"
+#include "gpu/test/cache.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -16,42 +16,44 @@
 #include <string.h>
 
 enum {
-    ROOM_BYTES = 512 << 10, /* two of each thread: one is filled while the other is emptied */
+    /* bytes; each thread has two: one is filled while the other is emptied */
+    STAGING_BYTES = 512 << 10,
     PIECE_LEAST = 128 << 10,
-    THREADS_UNASKED = 4,
+    THREADS_DEFAULT = 4,
 };
 enum { LARGEST_TRIED = 16 << 20, TRIES = 3, GAIN_PERCENT = 5 };
-enum { THREADS_AUTO_CHOICE, PROVE_ALWAYS_CHOICE = 0 }; /* of WEFT_COPY_THREADS, of WEFT_PROVE */
+/* values of WEFT_COPY_THREADS and of WEFT_PROVE */
+enum { THREADS_AUTO_CHOICE, PROVE_ALWAYS_CHOICE = 0 };
 
 struct worker {
     struct gpu_bounce *bounce;
     pthread_t thread;
     bool started;
     CUstream streams[2];
-    char *room; /* pinned, 2 * ROOM_BYTES */
+    char *buffer; /* pinned, 2 * STAGING_BYTES */
 };
 
 struct gpu_bounce {
     struct gpu *gpu;
     int n;
-    struct worker workers[GPU_BOUNCE_THREADS]; /* the first is whoever asks */
+    struct worker workers[GPU_BOUNCE_THREADS]; /* the first is the calling thread */
     struct gpu_bounce_limits limits;
-    /* What was measured with. Nothing is freed before the end: the driver waits then for all that
-     * runs on the GPU, which may be a kernel that waits for the copy that is asked for. */
-    CUdeviceptr tried;
+    /* Memory used for the measurement. It is freed only at the end: cuMemFree waits for everything
+     * that runs on the GPU, which may be a kernel that waits for the requested copy. */
+    CUdeviceptr measured_with;
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
-    uint64_t turn; /* copies begun */
+    uint64_t turn; /* number of copies begun */
     int busy;
     bool stop;
-    /* The copy of this turn. */
+    /* The current copy. */
     char *dst;
     const char *src;
     size_t bytes, piece;
     bool in;
-    _Atomic size_t next; /* what is not yet taken by anybody begins here */
-    weft_status status;  /* the first that failed */
-    char sentence[256];
+    _Atomic size_t next; /* start of the bytes that no thread has claimed yet */
+    weft_status status;  /* first failure */
+    char message[256];
 };
 
 /* ------------------------------------------------------------------------------------- a worker */
@@ -63,7 +65,7 @@ static weft_status copy_piece(struct worker *w, int slot, void *dst, const void 
     return result ? cuda_fail(cuda, result, "cuMemcpyAsync of %zu bytes", bytes) : WEFT_OK;
 }
 
-static weft_status await(struct worker *w, int slot)
+static weft_status await_slot(struct worker *w, int slot)
 {
     return gpu_wait_stream(w->bounce->gpu, w->streams[slot], "its own copies");
 }
@@ -77,26 +79,26 @@ static bool take_piece(struct gpu_bounce *b, size_t *at, size_t *bytes)
     return true;
 }
 
-static weft_status carry_in(struct worker *w)
+static weft_status copy_in(struct worker *w)
 {
     struct gpu_bounce *b = w->bounce;
     weft_status status = WEFT_OK;
     size_t at, bytes;
     for (int k = 0; !status && take_piece(b, &at, &bytes); k++) {
-        char *room = w->room + (size_t)(k % 2) * ROOM_BYTES;
+        char *buffer = w->buffer + (size_t)(k % 2) * STAGING_BYTES;
         if (k >= 2)
-            status = await(w, k % 2);
+            status = await_slot(w, k % 2);
         if (status)
             break;
-        memcpy(room, b->src + at, bytes);
-        status = copy_piece(w, k % 2, b->dst + at, room, bytes);
+        memcpy(buffer, b->src + at, bytes);
+        status = copy_piece(w, k % 2, b->dst + at, buffer, bytes);
     }
     for (int slot = 0; slot < 2 && !status; slot++)
-        status = await(w, slot);
+        status = await_slot(w, slot);
     return status;
 }
 
-static weft_status carry_out(struct worker *w)
+static weft_status copy_out(struct worker *w)
 {
     struct gpu_bounce *b = w->bounce;
     weft_status status = WEFT_OK;
@@ -105,13 +107,13 @@ static weft_status carry_out(struct worker *w)
     for (bool more = true; more && !status; k++) {
         more = take_piece(b, &at, &bytes);
         if (more)
-            status =
-                copy_piece(w, k % 2, w->room + (size_t)(k % 2) * ROOM_BYTES, b->src + at, bytes);
-        if (k > 0 && !status) { /* the one before, while this one is on its way */
+            status = copy_piece(w, k % 2, w->buffer + (size_t)(k % 2) * STAGING_BYTES, b->src + at,
+                                bytes);
+        if (k > 0 && !status) { /* copies the previous piece out while this one is in flight */
             int slot = (k - 1) % 2;
-            status = await(w, slot);
+            status = await_slot(w, slot);
             if (!status)
-                memcpy(b->dst + last_at, w->room + (size_t)slot * ROOM_BYTES, last_bytes);
+                memcpy(b->dst + last_at, w->buffer + (size_t)slot * STAGING_BYTES, last_bytes);
         }
         last_at = at;
         last_bytes = bytes;
@@ -119,30 +121,31 @@ static weft_status carry_out(struct worker *w)
     return status;
 }
 
-/* Copies that are still under way when one has failed: the caller may use its memory again, and the
- * next copy the bounce buffers. Where they do not end, the buffers are not used any more. */
-static void end_copies(struct worker *w)
+/* After a failure: waits for copies that are still in flight, since the caller may reuse its memory
+ * and the next copy the bounce buffers. If they do not end, the bounce buffers are not used any
+ * more. */
+static void drain_copies(struct worker *w)
 {
     for (int slot = 0; slot < 2; slot++)
-        if (await(w, slot) == WEFT_ERR_TIMEOUT)
+        if (await_slot(w, slot) == WEFT_ERR_TIMEOUT)
             atomic_store_explicit(&w->bounce->gpu->bounce_refused, true, memory_order_relaxed);
 }
 
-/* The first failure counts, and ends the others' work. */
-static void work(struct worker *w)
+/* Copies pieces until none is left. The first failure is reported and stops the other threads. */
+static void copy_pieces(struct worker *w)
 {
     struct gpu_bounce *b = w->bounce;
-    char sentence[sizeof b->sentence];
-    weft_status status = b->in ? carry_in(w) : carry_out(w);
+    char message[sizeof b->message];
+    weft_status status = b->in ? copy_in(w) : copy_out(w);
     if (!status)
         return;
-    snprintf(sentence, sizeof sentence, "%s", base_last_error());
-    end_copies(w);
+    snprintf(message, sizeof message, "%s", base_last_error());
+    drain_copies(w);
     atomic_store_explicit(&b->next, b->bytes, memory_order_relaxed);
     pthread_mutex_lock(&b->lock);
     if (!b->status) {
         b->status = status;
-        memcpy(b->sentence, sentence, sizeof sentence);
+        memcpy(b->message, message, sizeof message);
     }
     pthread_mutex_unlock(&b->lock);
 }
@@ -161,8 +164,8 @@ static void *run_worker(void *argument)
             break;
         turn = b->turn;
         pthread_mutex_unlock(&b->lock);
-        if (entered) /* else the others do its part */
-            work(w);
+        if (entered) /* else the other threads copy its share */
+            copy_pieces(w);
         pthread_mutex_lock(&b->lock);
         if (--b->busy == 0)
             pthread_cond_signal(&b->end);
@@ -173,28 +176,29 @@ static void *run_worker(void *argument)
     return NULL;
 }
 
-/* The lock of the GPU's bounces is held: one copy at a time. */
-static weft_status copy(struct gpu_bounce *b, void *dst, const void *src, size_t bytes, bool in)
+/* The caller holds gpu->bounce_lock: one copy at a time. */
+static weft_status copy_by_threads(struct gpu_bounce *b, void *dst, const void *src, size_t bytes,
+                                   bool in)
 {
     size_t piece = bytes / (2 * (size_t)b->n) / PIECE_LEAST * PIECE_LEAST;
     b->dst = dst;
     b->src = src;
     b->bytes = bytes;
-    b->piece = piece < PIECE_LEAST ? PIECE_LEAST : piece < ROOM_BYTES ? piece : ROOM_BYTES;
+    b->piece = piece < PIECE_LEAST ? PIECE_LEAST : piece < STAGING_BYTES ? piece : STAGING_BYTES;
     b->in = in;
     b->status = WEFT_OK;
     atomic_store_explicit(&b->next, 0, memory_order_relaxed);
-    pthread_mutex_lock(&b->lock); /* the workers see all of the above behind it */
+    pthread_mutex_lock(&b->lock); /* after this lock the workers see all fields set above */
     b->turn++;
     b->busy = b->n - 1;
     pthread_cond_broadcast(&b->begin);
     pthread_mutex_unlock(&b->lock);
-    work(&b->workers[0]);
+    copy_pieces(&b->workers[0]);
     pthread_mutex_lock(&b->lock);
     while (b->busy)
         pthread_cond_wait(&b->end, &b->lock);
     pthread_mutex_unlock(&b->lock);
-    return b->status ? base_fail(b->status, "%s", b->sentence) : WEFT_OK;
+    return b->status ? base_fail(b->status, "%s", b->message) : WEFT_OK;
 }
 
 /* ----------------------------------------------------------------------------- start and stop */
@@ -203,20 +207,21 @@ static weft_status make_worker(struct gpu_bounce *b, int number)
 {
     struct worker *w = &b->workers[number];
     const struct cuda *cuda = &b->gpu->cuda;
-    void *room = NULL;
+    void *buffer = NULL;
     w->bounce = b;
-    CUresult result = cuda->MemHostAlloc(&room, 2 * ROOM_BYTES, CU_MEMHOSTALLOC_PORTABLE);
-    w->room = result ? NULL : room;
+    CUresult result = cuda->MemHostAlloc(&buffer, 2 * STAGING_BYTES, CU_MEMHOSTALLOC_PORTABLE);
+    w->buffer = result ? NULL : buffer;
     for (int slot = 0; slot < 2 && !result; slot++)
         result = cuda->StreamCreate(&w->streams[slot], CU_STREAM_NON_BLOCKING);
     if (result)
-        return cuda_fail(cuda, result, "rooms and streams for copies by threads");
+        return cuda_fail(cuda, result, "bounce buffers and streams for copies by threads");
     int error = number ? thread_start(&w->thread, run_worker, w) : 0;
     w->started = number && !error;
-    return error ? base_fail(WEFT_ERR_SYSTEM, "a thread for copies: %s", strerror(error)) : WEFT_OK;
+    return error ? base_fail(WEFT_ERR_SYSTEM, "starting a thread for copies: %s", strerror(error))
+                 : WEFT_OK;
 }
 
-static void drop(struct gpu_bounce *b)
+static void destroy_bounce(struct gpu_bounce *b)
 {
     const struct cuda *cuda = &b->gpu->cuda;
     pthread_mutex_lock(&b->lock);
@@ -234,18 +239,18 @@ static void drop(struct gpu_bounce *b)
             idle &= gpu_wait_stream(b->gpu, w->streams[slot], "its own copies") != WEFT_ERR_TIMEOUT;
             cuda->StreamDestroy(w->streams[slot]);
         }
-        if (w->room && idle)
-            cuda->MemFreeHost(w->room);
+        if (w->buffer && idle)
+            cuda->MemFreeHost(w->buffer);
     }
-    if (b->tried && !b->gpu->work_left)
-        cuda->MemFree(b->tried);
+    if (b->measured_with && !b->gpu->work_left)
+        cuda->MemFree(b->measured_with);
     pthread_cond_destroy(&b->begin);
     pthread_cond_destroy(&b->end);
     pthread_mutex_destroy(&b->lock);
     free(b);
 }
 
-static weft_status make(struct gpu *gpu, int n, struct gpu_bounce **result)
+static weft_status create_bounce(struct gpu *gpu, int n, struct gpu_bounce **result)
 {
     struct gpu_bounce *b = calloc(1, sizeof *b);
     if (!b)
@@ -259,10 +264,10 @@ static weft_status make(struct gpu *gpu, int n, struct gpu_bounce **result)
     for (int i = 0; i < n && !status; i++)
         status = make_worker(b, i);
     if (status) {
-        char sentence[256];
-        snprintf(sentence, sizeof sentence, "%s", base_last_error());
-        drop(b);
-        return base_fail(status, "%s", sentence);
+        char message[256];
+        snprintf(message, sizeof message, "%s", base_last_error());
+        destroy_bounce(b);
+        return base_fail(status, "%s", message);
     }
     *result = b;
     return WEFT_OK;
@@ -270,27 +275,28 @@ static weft_status make(struct gpu *gpu, int n, struct gpu_bounce **result)
 
 /* ------------------------------------------------------------------------------ from which size */
 
-/* As many as pay on a machine with CPUs to spare, of those that this PE has to itself. */
-static int threads_of(const struct gpu *gpu)
+/* Uses as many threads as help on a machine with free CPUs, limited to this PE's share of the
+ * CPUs. */
+static int choose_thread_count(const struct gpu *gpu)
 {
     int wanted = config_choice(CONFIG_COPY_THREADS);
     cpu_set_t set;
     if (wanted != THREADS_AUTO_CHOICE)
         return wanted;
     int own = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set) / gpu->boot->local_npes;
-    return own < THREADS_UNASKED ? own : THREADS_UNASKED;
+    return own < THREADS_DEFAULT ? own : THREADS_DEFAULT;
 }
 
-/* The least of some tries; the engine's where `threads` is false: its own lock keeps it from
- * here. */
-static uint64_t least_ns(struct gpu_bounce *b, bool threads, void *dst, const void *src,
-                         size_t bytes, bool in)
+/* Returns the shortest time of several tries, by threads or by the copy engine. gpu_copy() does not
+ * use the threads here, since the bounce lock is held. */
+static uint64_t shortest_copy_ns(struct gpu_bounce *b, bool threads, void *dst, const void *src,
+                                 size_t bytes, bool in)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
         uint64_t begin = clock_now_ns();
-        weft_status status =
-            threads ? copy(b, dst, src, bytes, in) : gpu_copy(b->gpu, 0, dst, src, bytes, GPU_DONE);
+        weft_status status = threads ? copy_by_threads(b, dst, src, bytes, in)
+                                     : gpu_copy(b->gpu, 0, dst, src, bytes, GPU_DONE);
         uint64_t ns = clock_now_ns() - begin;
         if (status)
             return UINT64_MAX;
@@ -299,15 +305,16 @@ static uint64_t least_ns(struct gpu_bounce *b, bool threads, void *dst, const vo
     return least;
 }
 
-/* The least size from which on it is quicker; 0: it is not at the largest. */
-static size_t first_quicker(struct gpu_bounce *b, void *host, void *device, bool in)
+/* Returns the smallest size from which threads are faster; 0: they are not faster at the largest
+ * size. */
+static size_t find_threshold(struct gpu_bounce *b, void *host, void *device, bool in)
 {
     size_t from = 0;
     for (size_t bytes = LARGEST_TRIED; bytes >= GPU_BOUNCE_LEAST; bytes /= 2) {
         void *dst = in ? device : host;
         const void *src = in ? host : device;
-        uint64_t engine = least_ns(b, false, dst, src, bytes, in);
-        uint64_t own = least_ns(b, true, dst, src, bytes, in);
+        uint64_t engine = shortest_copy_ns(b, false, dst, src, bytes, in);
+        uint64_t own = shortest_copy_ns(b, true, dst, src, bytes, in);
         if (own == UINT64_MAX || own + own * GAIN_PERCENT / 100 > engine)
             break;
         from = bytes;
@@ -315,21 +322,21 @@ static size_t first_quicker(struct gpu_bounce *b, void *host, void *device, bool
     return from;
 }
 
-static void measure(struct gpu_bounce *b)
+static void measure_thresholds(struct gpu_bounce *b)
 {
     const struct cuda *cuda = &b->gpu->cuda;
     CUdeviceptr device = 0;
     char *host = malloc(LARGEST_TRIED);
     if (host && cuda->MemAlloc(&device, LARGEST_TRIED) == CUDA_SUCCESS) {
-        memset(host, 1, LARGEST_TRIED); /* pages that are there */
-        b->limits.in_from = first_quicker(b, host, (void *)(uintptr_t)device, true);
-        b->limits.out_from = first_quicker(b, host, (void *)(uintptr_t)device, false);
+        memset(host, 1, LARGEST_TRIED); /* touches the pages */
+        b->limits.in_from = find_threshold(b, host, (void *)(uintptr_t)device, true);
+        b->limits.out_from = find_threshold(b, host, (void *)(uintptr_t)device, false);
     }
-    b->tried = device;
+    b->measured_with = device;
     free(host);
 }
 
-static void find_limits(struct gpu_bounce *b)
+static void find_bounce_limits(struct gpu_bounce *b)
 {
     struct gpu *gpu = b->gpu;
     char name[32];
@@ -345,52 +352,51 @@ static void find_limits(struct gpu_bounce *b)
         b->limits.in_from = known[0];
         b->limits.out_from = known[1];
     } else {
-        measure(b);
+        measure_thresholds(b);
         proof_cache_keep_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version,
                                  (size_t[2]){b->limits.in_from, b->limits.out_from}, 2);
     }
-    log_info("%d threads copy between plain and GPU memory from %zu bytes on, out of it from %zu "
+    log_info("%d threads copy plain memory into GPU memory from %zu bytes on, out of it from %zu "
              "(0 = never)",
              b->n, b->limits.in_from, b->limits.out_from);
 }
 
-/* The lock of the GPU's bounces is held. NULL: it is not used. */
-static struct gpu_bounce *ready(struct gpu *gpu)
+/* The caller holds gpu->bounce_lock. NULL: copies by threads are not used. */
+static struct gpu_bounce *get_bounce(struct gpu *gpu)
 {
     if (gpu->bounce || gpu->bounce_refused)
         return gpu->bounce_refused ? NULL : gpu->bounce;
-    int n = threads_of(gpu);
-    if (n < 2 || make(gpu, n, &gpu->bounce)) {
+    int n = choose_thread_count(gpu);
+    if (n < 2 || create_bounce(gpu, n, &gpu->bounce)) {
         if (n >= 2)
-            log_info("large copies from plain memory are the driver's: %s", base_last_error());
+            log_info("the driver does large copies from plain memory: %s", base_last_error());
         gpu->bounce_refused = true;
         return NULL;
     }
-    find_limits(gpu->bounce);
+    find_bounce_limits(gpu->bounce);
     gpu->bounce_refused = !gpu->bounce->limits.in_from && !gpu->bounce->limits.out_from;
     return gpu->bounce_refused ? NULL : gpu->bounce;
 }
 
-bool gpu_bounce(struct gpu *gpu, struct gpu_lane *lane, void *dst, const void *src, size_t bytes,
-                weft_status *status)
+bool gpu_bounce(struct gpu *gpu, struct gpu_stream *internal, void *dst, const void *src,
+                size_t bytes, weft_status *status)
 {
-    if (bytes < GPU_BOUNCE_LEAST || gpu->main ||
+    if (bytes < GPU_BOUNCE_LEAST || gpu->owner ||
         atomic_load_explicit(&gpu->bounce_refused, memory_order_relaxed))
         return false;
     enum gpu_place to = gpu_place_of(gpu, dst), from = gpu_place_of(gpu, src);
     bool in = to == GPU_PLACE_DEVICE && from == GPU_PLACE_PLAIN;
     if (!in && (to != GPU_PLACE_PLAIN || from != GPU_PLACE_DEVICE))
         return false;
-    if (pthread_mutex_trylock(
-            &gpu->bounce_lock)) /* another thread's copy; or it is being measured */
+    if (pthread_mutex_trylock(&gpu->bounce_lock)) /* another thread copies or measures */
         return false;
-    struct gpu_bounce *b = ready(gpu);
+    struct gpu_bounce *b = get_bounce(gpu);
     size_t least = !b ? 0 : in ? b->limits.in_from : b->limits.out_from;
     bool pays = least && bytes >= least;
     if (pays) {
-        *status = lane_settle(gpu, lane);
+        *status = stream_drain(gpu, internal);
         if (!*status)
-            *status = copy(b, dst, src, bytes, in);
+            *status = copy_by_threads(b, dst, src, bytes, in);
     }
     pthread_mutex_unlock(&gpu->bounce_lock);
     return pays;
@@ -402,7 +408,7 @@ struct gpu_bounce_limits gpu_bounce_limits(struct gpu *gpu)
     if (gpu_enter(&gpu->device))
         return limits;
     pthread_mutex_lock(&gpu->bounce_lock);
-    struct gpu_bounce *b = ready(gpu);
+    struct gpu_bounce *b = get_bounce(gpu);
     if (b)
         limits = b->limits;
     pthread_mutex_unlock(&gpu->bounce_lock);
@@ -413,6 +419,6 @@ struct gpu_bounce_limits gpu_bounce_limits(struct gpu *gpu)
 void gpu_bounce_stop(struct gpu *gpu)
 {
     if (gpu->bounce)
-        drop(gpu->bounce);
+        destroy_bounce(gpu->bounce);
     gpu->bounce = NULL;
 }

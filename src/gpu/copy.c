@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies that the host asks of its GPU. All but strided ones are done by the copy engines and by
- * stores of the stream, not by a kernel: 8 bytes between two H200 are complete after 6.6 us, by a
- * kernel after 8.8 us; and a kernel of the program that fills the GPU does not hold them up. */
+/* Copies that the host issues on its GPU. Copy engines and stream memory operations do all of them
+ * but strided copies, without a kernel: 8 bytes between two H200 complete after 6.6 us, with a
+ * kernel after 8.8 us, and a kernel of the program that occupies the GPU does not delay them. */
 #include "gpu/bounce.h"
-#include "gpu/lane.h"
+#include "gpu/stream.h"
 
 #include "base/status.h"
 
 #include <string.h>
 
-static weft_status copy_part(struct gpu *gpu, struct gpu_lane *lane, void *dst, const void *src,
-                             size_t bytes)
+static weft_status queue_copy(struct gpu *gpu, struct gpu_stream *internal, void *dst,
+                              const void *src, size_t bytes)
 {
-    CUstream stream = lane_use(lane);
-    return lane_used(lane, gpu_copy_on(gpu, stream, dst, src, bytes));
+    CUstream stream = stream_begin(internal);
+    return stream_queued(internal, gpu_copy_on(gpu, stream, dst, src, bytes));
 }
 
 weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void *src, size_t bytes)
@@ -31,14 +31,15 @@ weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void 
     return WEFT_OK;
 }
 
-/* Deals the copy out over the lanes. Every part but the last is a multiple of 2 MiB long. */
+/* Splits the copy over the internal streams. Every share but the last is a multiple of 2 MiB
+ * long. */
 static weft_status copy_striped(struct gpu *gpu, void *dst, const void *src, size_t bytes)
 {
-    size_t line = 2u << 20, part = (bytes / GPU_LANES + line - 1) / line * line;
+    size_t line = 2u << 20, part = (bytes / GPU_STREAMS + line - 1) / line * line;
     weft_status status = WEFT_OK;
-    for (int i = 0; i < GPU_LANES && bytes > 0 && !status; i++) {
-        size_t now = bytes < part || i == GPU_LANES - 1 ? bytes : part;
-        status = copy_part(gpu, &gpu->lanes[i], dst, src, now);
+    for (int i = 0; i < GPU_STREAMS && bytes > 0 && !status; i++) {
+        size_t now = bytes < part || i == GPU_STREAMS - 1 ? bytes : part;
+        status = queue_copy(gpu, &gpu->streams[i], dst, src, now);
         dst = (char *)dst + now;
         src = (const char *)src + now;
         bytes -= now;
@@ -46,34 +47,35 @@ static weft_status copy_striped(struct gpu *gpu, void *dst, const void *src, siz
     return status;
 }
 
-static weft_status copy_entered(struct gpu *gpu, struct gpu_lane *lane, void *dst, const void *src,
-                                size_t bytes, enum gpu_manner manner)
+static weft_status copy_entered(struct gpu *gpu, struct gpu_stream *internal, void *dst,
+                                const void *src, size_t bytes, enum gpu_manner manner)
 {
     weft_status bounced;
-    if (manner == GPU_DONE && gpu_bounce(gpu, lane, dst, src, bytes, &bounced))
+    if (manner == GPU_DONE && gpu_bounce(gpu, internal, dst, src, bytes, &bounced))
         return bounced;
     bool striped = manner != GPU_IN_ORDER && gpu->stripe_bytes && bytes >= gpu->stripe_bytes;
     weft_status status =
-        striped ? copy_striped(gpu, dst, src, bytes) : copy_part(gpu, lane, dst, src, bytes);
+        striped ? copy_striped(gpu, dst, src, bytes) : queue_copy(gpu, internal, dst, src, bytes);
     if (!status && manner == GPU_DONE)
-        status = striped ? gpu_quiet(gpu) : lane_settle(gpu, lane);
+        status = striped ? gpu_quiet(gpu) : stream_drain(gpu, internal);
     return status;
 }
 
-weft_status gpu_copy(struct gpu *gpu, unsigned number, void *dst, const void *src, size_t bytes,
-                     enum gpu_manner manner)
+weft_status gpu_copy(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
+                     size_t bytes, enum gpu_manner manner)
 {
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    status = copy_entered(gpu, lane_of(gpu, number), dst, src, bytes, manner);
+    status = copy_entered(gpu, stream_of(gpu, stream_index), dst, src, bytes, manner);
     gpu_leave(&gpu->device);
     return status;
 }
 
-/* Copies a few words by stores of the stream, 0.8 us each where a copy takes 2.7 (H200). False: the
- * destination or the size is not suited, and the caller copies all of it. */
-static bool store_words(struct gpu *gpu, struct gpu_lane *lane, void *dst, const void *src,
+/* Copies a few words with stream memory operations, 0.8 us each where a copy takes 2.7 us (H200).
+ * Returns false when the destination or the size is not suitable; the caller then copies
+ * everything. */
+static bool store_words(struct gpu *gpu, struct gpu_stream *internal, void *dst, const void *src,
                         size_t bytes)
 {
     enum { MOST_WORDS = 3 };
@@ -83,22 +85,22 @@ static bool store_words(struct gpu *gpu, struct gpu_lane *lane, void *dst, const
     for (size_t i = 0; i < bytes; i += 8) {
         uint64_t word;
         memcpy(&word, (const char *)src + i, sizeof word);
-        if (!gpu_store_word(gpu, lane, (uintptr_t)dst + i, word, sizeof word))
-            return false; /* the copy that follows writes all of it */
+        if (!gpu_store_word(gpu, internal, (uintptr_t)dst + i, word, sizeof word))
+            return false; /* the following copy writes everything */
     }
     return true;
 }
 
-weft_status gpu_copy_plain(struct gpu *gpu, unsigned number, void *dst, const void *src,
+weft_status gpu_copy_plain(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
                            size_t bytes)
 {
-    struct gpu_lane *lane = lane_of(gpu, number);
+    struct gpu_stream *internal = stream_of(gpu, stream_index);
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    if (!store_words(gpu, lane, dst, src, bytes) &&
-        !gpu_bounce(gpu, lane, dst, src, bytes, &status))
-        status = copy_entered(gpu, lane, dst, src, bytes,
+    if (!store_words(gpu, internal, dst, src, bytes) &&
+        !gpu_bounce(gpu, internal, dst, src, bytes, &status))
+        status = copy_entered(gpu, internal, dst, src, bytes,
                               gpu->device.pageable ? GPU_DONE : GPU_IN_ORDER);
     gpu_leave(&gpu->device);
     return status;
@@ -135,17 +137,18 @@ weft_status gpu_fill(struct gpu *gpu, void *address, unsigned char value, size_t
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    struct gpu_lane *lane = &gpu->lanes[0];
-    CUresult result = gpu->cuda.MemsetD8Async((uintptr_t)address, value, bytes, lane_use(lane));
-    lane_used(lane, WEFT_OK);
+    struct gpu_stream *internal = &gpu->streams[0];
+    CUresult result =
+        gpu->cuda.MemsetD8Async((uintptr_t)address, value, bytes, stream_begin(internal));
+    stream_queued(internal, WEFT_OK);
     status =
         result ? cuda_fail(&gpu->cuda, result, "cuMemsetD8Async of %zu bytes at %p", bytes, address)
-               : lane_settle(gpu, lane);
+               : stream_drain(gpu, internal);
     gpu_leave(&gpu->device);
     return status;
 }
 
-weft_status gpu_copy_strided(struct gpu *gpu, unsigned number, void *dst, const void *src,
+weft_status gpu_copy_strided(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
                              ptrdiff_t dst_step, ptrdiff_t src_step, size_t element, size_t n)
 {
     enum { THREADS = 256, MOST_BLOCKS = 64 };
@@ -156,29 +159,29 @@ weft_status gpu_copy_strided(struct gpu *gpu, unsigned number, void *dst, const 
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    struct gpu_lane *lane = lane_of(gpu, number);
+    struct gpu_stream *internal = stream_of(gpu, stream_index);
     status = gpu_launch(&gpu->module, GPU_weft_kernel_strided,
                         (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), THREADS,
-                        lane_use(lane), arguments);
-    lane_used(lane, status);
+                        stream_begin(internal), arguments);
+    stream_queued(internal, status);
     if (!status)
-        status = lane_settle(gpu, lane);
+        status = stream_drain(gpu, internal);
     gpu_leave(&gpu->device);
     return status;
 }
 
-weft_status gpu_lane_quiet(struct gpu *gpu, unsigned number)
+weft_status gpu_stream_quiet(struct gpu *gpu, unsigned stream_index)
 {
-    struct gpu_lane *lane = lane_of(gpu, number);
+    struct gpu_stream *internal = stream_of(gpu, stream_index);
     uint64_t upto;
-    if (!epoch_is_open(&lane->operations, &upto))
+    if (!epoch_is_open(&internal->operations, &upto))
         return WEFT_OK;
-    /* Operations that another thread has counted but not yet put on the stream may be missed:
-     * that thread's own quiet completes them. */
+    /* This may miss operations that another thread has counted but not yet enqueued: that thread's
+     * own quiet completes them. */
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    status = lane_settle(gpu, lane);
+    status = stream_drain(gpu, internal);
     gpu_leave(&gpu->device);
     return status;
 }
@@ -186,7 +189,7 @@ weft_status gpu_lane_quiet(struct gpu *gpu, unsigned number)
 weft_status gpu_quiet(struct gpu *gpu)
 {
     weft_status status = WEFT_OK;
-    for (unsigned lane = 0; lane < GPU_LANES && !status; lane++)
-        status = gpu_lane_quiet(gpu, lane);
+    for (unsigned stream_index = 0; stream_index < GPU_STREAMS && !status; stream_index++)
+        status = gpu_stream_quiet(gpu, stream_index);
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing and opening the GPU of a PE. See device.h. */
+/* Chooses and opens the GPU of a PE. See device.h. */
 #include "gpu/device.h"
 
 #include "base/status.h"
@@ -30,7 +30,7 @@ struct identity {
     char uuid_text[48], name[96], bus_id[20];
 };
 
-static weft_status identify(const struct cuda *cuda, int ordinal, struct identity *id)
+static weft_status identify_device(const struct cuda *cuda, int ordinal, struct identity *id)
 {
     CUresult result = cuda->DeviceGet(&id->device, ordinal);
     if (result)
@@ -50,7 +50,7 @@ static weft_status identify(const struct cuda *cuda, int ordinal, struct identit
     return WEFT_OK;
 }
 
-/* "0000:0d:00.0", also without the domain, also with an eight-digit domain. */
+/* Accepts "0000:0d:00.0", also without the domain or with an eight-digit domain. */
 static bool is_bus_id(const char *word, size_t length, const char *bus_id)
 {
     size_t have = strlen(bus_id);
@@ -68,8 +68,8 @@ static bool is_uuid(const char *word, size_t length, const char *uuid_text)
     return length > 4 && length <= strlen(uuid_text) && strncasecmp(word, uuid_text, length) == 0;
 }
 
-static weft_status find_word(const struct cuda *cuda, const char *word, size_t length, int visible,
-                             int *ordinal)
+static weft_status find_named(const struct cuda *cuda, const char *word, size_t length, int visible,
+                              int *ordinal)
 {
     if (length > 0 && length < 4 && strspn(word, "0123456789") >= length) {
         *ordinal = atoi(word);
@@ -82,7 +82,7 @@ static weft_status find_word(const struct cuda *cuda, const char *word, size_t l
     }
     for (int i = 0; i < visible; i++) {
         struct identity id;
-        weft_status status = identify(cuda, i, &id);
+        weft_status status = identify_device(cuda, i, &id);
         if (status)
             return status;
         if (is_uuid(word, length, id.uuid_text) || is_bus_id(word, length, id.bus_id)) {
@@ -106,11 +106,11 @@ static weft_status find_wanted(const struct cuda *cuda, const char *list, int lo
     const char *word = list;
     for (int i = 0; i < wanted; i++)
         word += strcspn(word, ",") + 1;
-    return find_word(cuda, word, strcspn(word, ","), visible, ordinal);
+    return find_named(cuda, word, strcspn(word, ","), visible, ordinal);
 }
 
-static weft_status ordinal_of_current(const struct cuda *cuda, CUcontext current, int visible,
-                                      int *ordinal)
+static weft_status find_current_ordinal(const struct cuda *cuda, CUcontext current, int visible,
+                                        int *ordinal)
 {
     CUdevice device;
     CUresult result = cuda->CtxPushCurrent(current);
@@ -129,31 +129,32 @@ static weft_status ordinal_of_current(const struct cuda *cuda, CUcontext current
     return base_fail(WEFT_ERR_SYSTEM, "the device of the program's CUDA context is not visible");
 }
 
-static weft_status choose(struct gpu_device *gpu, CUcontext current, const char *wanted,
-                          int local_pe)
+static weft_status choose_device(struct gpu_device *gpu, CUcontext current, const char *wanted,
+                                 int local_pe)
 {
     const struct cuda *cuda = gpu->cuda;
     CUresult result = cuda->DeviceGetCount(&gpu->visible);
     if (result)
         return cuda_fail(cuda, result, "cuDeviceGetCount");
     if (gpu->visible == 0)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "the CUDA driver is here but shows no GPU; "
+        return base_fail(WEFT_ERR_UNSUPPORTED, "the CUDA driver is loaded but reports no GPU; "
                                                "CUDA_VISIBLE_DEVICES may hide it");
     if (current) {
-        snprintf(gpu->why, sizeof gpu->why, "the program made it current before");
-        return ordinal_of_current(cuda, current, gpu->visible, &gpu->ordinal);
+        snprintf(gpu->why, sizeof gpu->why, "the program had made its context current");
+        return find_current_ordinal(cuda, current, gpu->visible, &gpu->ordinal);
     }
     if (*wanted) {
         snprintf(gpu->why, sizeof gpu->why, "WEFT_GPU is \"%.100s\"", wanted);
         return find_wanted(cuda, wanted, local_pe, gpu->visible, &gpu->ordinal);
     }
     gpu->ordinal = local_pe % gpu->visible;
-    snprintf(gpu->why, sizeof gpu->why, "PE %d of the node, %d visible, taken in turn", local_pe,
-             gpu->visible);
+    snprintf(gpu->why, sizeof gpu->why, "PE %d of the node, %d GPUs visible, assigned in turn",
+             local_pe, gpu->visible);
     return WEFT_OK;
 }
 
-static weft_status attribute(const struct gpu_device *gpu, int which, const char *name, int *value)
+static weft_status read_attribute(const struct gpu_device *gpu, int which, const char *name,
+                                  int *value)
 {
     CUresult result = gpu->cuda->DeviceGetAttribute(value, which, gpu->device);
     return result ? cuda_fail(gpu->cuda, result, "cuDeviceGetAttribute(%s) of GPU %d", name,
@@ -183,7 +184,7 @@ static weft_status read_facts(struct gpu_device *gpu, int *mode)
         {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, "PAGEABLE_MEMORY_ACCESS", &pageable},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        weft_status status = attribute(gpu, wanted[i].which, wanted[i].name, wanted[i].value);
+        weft_status status = read_attribute(gpu, wanted[i].which, wanted[i].name, wanted[i].value);
         if (status)
             return status;
     }
@@ -201,7 +202,7 @@ static weft_status read_facts(struct gpu_device *gpu, int *mode)
     return WEFT_OK;
 }
 
-static weft_status retain(struct gpu_device *gpu, int mode)
+static weft_status retain_context(struct gpu_device *gpu, int mode)
 {
     char text[160];
     gpu_device_text(gpu, text, sizeof text);
@@ -227,10 +228,10 @@ weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUc
                             const char *wanted, int local_pe)
 {
     *gpu = (struct gpu_device){.cuda = cuda};
-    weft_status status = choose(gpu, current, wanted, local_pe);
+    weft_status status = choose_device(gpu, current, wanted, local_pe);
     struct identity id;
     if (!status)
-        status = identify(cuda, gpu->ordinal, &id);
+        status = identify_device(cuda, gpu->ordinal, &id);
     if (status)
         return status;
     gpu->device = id.device;
@@ -240,7 +241,7 @@ weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUc
     memcpy(gpu->bus_id, id.bus_id, sizeof gpu->bus_id);
     int mode = 0;
     status = read_facts(gpu, &mode);
-    return status ? status : retain(gpu, mode);
+    return status ? status : retain_context(gpu, mode);
 }
 
 void gpu_device_close(struct gpu_device *gpu)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing the GPU side; which memory an address is. See gpu.h. */
+/* Opens and closes the GPU side. See gpu.h. */
 #include "gpu/bounce.h"
-#include "gpu/coll.h"
-#include "gpu/lane.h"
-#include "gpu/map.h"
-#include "gpu/relay.h"
-#include "gpu/stripe.h"
+#include "gpu/coll/coll.h"
+#include "gpu/map/map.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/multipath/stripe.h"
+#include "gpu/stream.h"
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -20,47 +20,48 @@
 void gpu_machinery_init(struct gpu *gpu)
 {
     pthread_mutex_init(&gpu->wait_lock, NULL);
-    pthread_mutex_init(&gpu->aside_lock, NULL);
+    pthread_mutex_init(&gpu->load_lock, NULL);
     pthread_mutex_init(&gpu->registrations_lock, NULL);
-    pthread_mutex_init(&gpu->marks_lock, NULL);
-    pthread_mutex_init(&gpu->around_lock, NULL);
+    pthread_mutex_init(&gpu->events_lock, NULL);
+    pthread_mutex_init(&gpu->relay_buffer_lock, NULL);
     pthread_mutex_init(&gpu->bounce_lock, NULL);
-    for (int i = 0; i < GPU_LANES; i++)
-        pthread_mutex_init(&gpu->lanes[i].lock, NULL);
+    for (int i = 0; i < GPU_STREAMS; i++)
+        pthread_mutex_init(&gpu->streams[i].lock, NULL);
 }
 
 void gpu_machinery_end(struct gpu *gpu)
 {
     pthread_mutex_destroy(&gpu->wait_lock);
-    pthread_mutex_destroy(&gpu->aside_lock);
+    pthread_mutex_destroy(&gpu->load_lock);
     pthread_mutex_destroy(&gpu->registrations_lock);
-    pthread_mutex_destroy(&gpu->marks_lock);
-    pthread_mutex_destroy(&gpu->around_lock);
+    pthread_mutex_destroy(&gpu->events_lock);
+    pthread_mutex_destroy(&gpu->relay_buffer_lock);
     pthread_mutex_destroy(&gpu->bounce_lock);
-    for (int i = 0; i < GPU_LANES; i++)
-        pthread_mutex_destroy(&gpu->lanes[i].lock);
+    for (int i = 0; i < GPU_STREAMS; i++)
+        pthread_mutex_destroy(&gpu->streams[i].lock);
 }
 
-static weft_status make_streams(struct gpu *gpu)
+static weft_status create_streams(struct gpu *gpu)
 {
     const struct cuda *cuda = &gpu->cuda;
-    for (int i = 0; i < GPU_LANES; i++) {
-        CUresult result = cuda->StreamCreate(&gpu->lanes[i].stream, CU_STREAM_NON_BLOCKING);
+    for (int i = 0; i < GPU_STREAMS; i++) {
+        CUresult result = cuda->StreamCreate(&gpu->streams[i].stream, CU_STREAM_NON_BLOCKING);
         if (result)
             return cuda_fail(cuda, result, "cuStreamCreate on GPU %d", gpu->device.ordinal);
-        size_t at = offsetof(struct gpu_pinned, lanes) + sizeof gpu->pinned->lanes[0] * (size_t)i;
-        gpu->lanes[i].answer = &gpu->pinned->lanes[i].answer;
-        gpu->lanes[i].answer_device = gpu->pinned_device + at;
-        gpu->lane_count++;
+        size_t at =
+            offsetof(struct gpu_pinned, streams) + sizeof gpu->pinned->streams[0] * (size_t)i;
+        gpu->streams[i].answer = &gpu->pinned->streams[i].answer;
+        gpu->streams[i].answer_device = gpu->pinned_device + at;
+        gpu->stream_count++;
     }
     CUresult result = cuda->StreamCreate(&gpu->wait_stream, CU_STREAM_NON_BLOCKING);
     if (!result)
-        result = cuda->StreamCreate(&gpu->aside_stream, CU_STREAM_NON_BLOCKING);
+        result = cuda->StreamCreate(&gpu->load_stream, CU_STREAM_NON_BLOCKING);
     return result ? cuda_fail(cuda, result, "cuStreamCreate on GPU %d", gpu->device.ordinal)
                   : WEFT_OK;
 }
 
-static weft_status make_pinned(struct gpu *gpu)
+static weft_status allocate_pinned(struct gpu *gpu)
 {
     void *pinned;
     CUresult result = gpu->cuda.MemHostAlloc(&pinned, sizeof *gpu->pinned,
@@ -80,18 +81,19 @@ weft_status gpu_machinery_start(struct gpu *gpu)
         return status;
     status = gpu_module_load(&gpu->module, &gpu->device);
     if (!status)
-        status = make_pinned(gpu);
+        status = allocate_pinned(gpu);
     if (!status)
-        status = make_streams(gpu);
+        status = create_streams(gpu);
     gpu_leave(&gpu->device);
     return status;
 }
 
 enum { TICKETS_BYTES = 4096 };
 
-/* The library's own part of every window: a count of records, two areas per team (for kernels'
- * collectives, and for barriers on streams), one per local peer for the proof, and those of
- * collectives of the host and of streams. All zeros before any peer may touch it. */
+/* Lays out the library's part of every window: a count of error records, two areas for each team
+ * (for device collectives and for barriers on streams), one area for each local peer for the test
+ * of the pair, and the areas of collectives that the host and streams call. All zeros before any
+ * peer may access it. */
 static weft_status make_system_area(struct gpu *gpu, int team_slots)
 {
     size_t members = (size_t)gpu->boot->npes;
@@ -104,10 +106,10 @@ static weft_status make_system_area(struct gpu *gpu, int team_slots)
     size_t before = TICKETS_BYTES + gpu->areas_bytes + teams + proofs + lines + tests;
     before = (before + 4095) & ~(size_t)4095;
     gpu->system_bytes = before + gpu_coll_bytes();
-    gpu->books = heap_create(gpu->heap.size);
-    if (!gpu->books)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's books");
-    weft_status status = heap_alloc(gpu->books, gpu->system_bytes, 4096, &gpu->system_offset);
+    gpu->allocator = heap_create(gpu->heap.size);
+    if (!gpu->allocator)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's allocator");
+    weft_status status = heap_alloc(gpu->allocator, gpu->system_bytes, 4096, &gpu->system_offset);
     CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + gpu->system_offset;
     gpu->reporting.tickets = (uint64_t *)(uintptr_t)own;
     gpu->areas_offset = gpu->system_offset + TICKETS_BYTES;
@@ -125,18 +127,18 @@ static weft_status clear_system_area(struct gpu *gpu)
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUstream stream = gpu->lanes[0].stream;
+    CUstream stream = gpu->streams[0].stream;
     CUresult result = gpu->cuda.MemsetD8Async(gpu_heap_own(&gpu->heap)->base + gpu->system_offset,
                                               0, gpu->system_bytes, stream);
     if (!result)
-        result = gpu_map_leave_marks(gpu, stream);
+        result = gpu_map_write_tags(gpu, stream);
     status = result ? cuda_fail(&gpu->cuda, result, "clearing the GPU heap's system area")
                     : gpu_wait_stream(gpu, stream, "clearing the GPU heap's system area");
     gpu_leave(&gpu->device);
     return status;
 }
 
-/* Where the time of opening a GPU goes, step by step: most of it is the driver's. */
+/* Logs how long each step of opening a GPU takes; the driver takes most of the time. */
 static void log_step(uint64_t *since_ns, const char *step)
 {
     uint64_t now = clock_now_ns();
@@ -145,7 +147,7 @@ static void log_step(uint64_t *since_ns, const char *step)
 }
 
 static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
-                            enum gpu_relay_wish wish)
+                            enum gpu_relay_policy policy)
 {
     struct boot *boot = gpu->boot;
     uint64_t since = clock_now_ns();
@@ -154,13 +156,13 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
     if (!status)
         status = gpu_device_open(&gpu->device, &gpu->cuda, current, config_string(CONFIG_GPU),
                                  boot->local_pe);
-    log_step(&since, "the context");
+    log_step(&since, "creating the context");
     if (!status)
         status = gpu_map_create(gpu);
     status = boot_agree(boot, status);
     if (!status)
         status = gpu_heap_create(&gpu->heap, &gpu->device, boot, config_size(CONFIG_GPU_HEAP_SIZE),
-                                 wish);
+                                 policy);
     if (status)
         return status;
     log_step(&since, "waiting for the other PEs, and reserving addresses");
@@ -172,16 +174,16 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
         status = gpu_stripes_start(gpu);
     if (!status)
         gpu_relay_start(gpu);
-    log_step(&since, "third GPUs");
+    log_step(&since, "relay GPUs");
     status = boot_agree(boot, status);
     if (!status)
         status = gpu_heap_grow(&gpu->heap, gpu->system_offset + gpu->system_bytes);
     if (!status)
         status = boot_agree(boot, clear_system_area(gpu));
-    log_step(&since, "the first memory, and the peers' mapped here");
+    log_step(&since, "allocating the first memory and mapping that of peers");
     if (!status)
         status = gpu_prove(gpu);
-    log_step(&since, "proving the pairs");
+    log_step(&since, "testing the pairs");
     if (!status) {
         gpu_map_start(gpu);
         log_step(&since, "mapping GPU memory for the CPU");
@@ -190,7 +192,7 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
 }
 
 weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, int team_slots,
-                     enum gpu_relay_wish wish)
+                     enum gpu_relay_policy policy)
 {
     *result = NULL;
     struct gpu *gpu = calloc(1, sizeof *gpu);
@@ -211,7 +213,7 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
                           : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU side");
     status = boot_agree(boot, status);
     if (!status)
-        status = open_all(gpu, current, team_slots, wish);
+        status = open_all(gpu, current, team_slots, policy);
     if (status) {
         char sentence[512];
         snprintf(sentence, sizeof sentence, "%s", base_last_error());
@@ -230,10 +232,10 @@ weft_status gpu_check(struct gpu *gpu)
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.StreamQuery(gpu->lanes[0].stream);
+    CUresult result = gpu->cuda.StreamQuery(gpu->streams[0].stream);
     gpu_leave(&gpu->device);
     return result && result != CUDA_ERROR_NOT_READY
-               ? cuda_fail(&gpu->cuda, result, "GPU %d, after what kernels did there",
+               ? cuda_fail(&gpu->cuda, result, "GPU %d, after an error of an earlier kernel",
                            gpu->device.ordinal)
                : WEFT_OK;
 }
@@ -249,12 +251,12 @@ static void drop_registrations(struct gpu *gpu)
     }
 }
 
-/* False: it is still busy, so what its work writes to must stay. */
+/* Returns false when the stream is still busy, so the memory that its work writes to must stay. */
 static bool close_stream(struct gpu *gpu, CUstream stream)
 {
     if (!stream)
         return true;
-    weft_status status = gpu_wait_stream(gpu, stream, "what it was asked to before the end");
+    weft_status status = gpu_wait_stream(gpu, stream, "its remaining operations");
     if (status)
         log_warn("closing the GPU side: %s", base_last_error());
     gpu->cuda.StreamDestroy(stream);
@@ -264,18 +266,19 @@ static bool close_stream(struct gpu *gpu, CUstream stream)
 void gpu_machinery_stop(struct gpu *gpu)
 {
     bool idle = !gpu->work_left;
-    /* Twice: an error of that one call must not let work run on in memory that is freed next. */
+    /* Tried twice: after a transient error of this call, work would run on in memory that is freed
+     * next. */
     if (gpu_enter(&gpu->device) && gpu_enter(&gpu->device))
         return;
     gpu_bounce_stop(gpu);
-    for (int i = 0; i < gpu->lane_count; i++)
-        idle &= close_stream(gpu, gpu->lanes[i].stream);
+    for (int i = 0; i < gpu->stream_count; i++)
+        idle &= close_stream(gpu, gpu->streams[i].stream);
     idle &= close_stream(gpu, gpu->wait_stream);
-    idle &= close_stream(gpu, gpu->aside_stream);
+    idle &= close_stream(gpu, gpu->load_stream);
     if (gpu->coll)
         idle &= close_stream(gpu, gpu_coll_take_stream(gpu));
     gpu_coll_close(gpu);
-    gpu_marks_free(gpu);
+    gpu_events_free(gpu);
     drop_registrations(gpu);
     gpu_unpin_heap(gpu);
     if (!gpu->work_left)
@@ -297,7 +300,7 @@ void gpu_close(struct gpu *gpu)
     if (gpu->heap.device)
         gpu_heap_destroy(&gpu->heap);
     gpu_map_destroy(gpu);
-    heap_destroy(gpu->books);
+    heap_destroy(gpu->allocator);
     free(gpu->slot_of);
     if (gpu->device.context)
         gpu_device_close(&gpu->device);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU side of a job: driver, device, heap, kernels, internal streams; and what is done with
- * them on behalf of the host: copies between any two memories, single accesses, signals, bounded
- * waits. Works on addresses; which PE and offset they mean is known above. */
+/* The GPU side of a PE: CUDA driver, device, GPU heap, kernels and internal streams, and the
+ * operations that the host issues on its GPU: copies between any two memories, single accesses,
+ * signals and bounded waits. This module works on addresses. The path layer maps a PE and an offset
+ * to an address. */
 #ifndef WEFT_GPU_GPU_H
 #define WEFT_GPU_GPU_H
 
@@ -15,40 +16,43 @@
 #include "memory/heap.h"
 
 enum {
-    GPU_LANES = 4,
-    GPU_SIGNAL_THREADS = 256, /* of the block that does a small copy and its signal */
-    GPU_BLOCK_COPY_LIMIT =
-        16 << 10, /* bytes up to which a block is sooner than copy engine and signal */
+    GPU_STREAMS = 4,
+    GPU_SIGNAL_THREADS = 256, /* threads of the block that does a small copy and its signal */
+    /* bytes; up to this size one thread block is faster than a copy engine and a separate signal */
+    GPU_BLOCK_COPY_LIMIT = 16 << 10,
     GPU_LINE_BYTES = 64,
-    GPU_WIDE_BLOCK = 512,   /* bytes up to which that block is a single warp */
-    GPU_SIZES = 4,          /* arrays of an alltoallv, */
-    GPU_SIZES_MEMBERS = 64, /* of so many words at most */
-    GPU_MARK_WORDS = 40,    /* marks that are words; where they are all in use, events serve */
+    GPU_WIDE_BLOCK = 512,   /* bytes; up to this size that block has one warp */
+    GPU_SIZES = 4,          /* size arrays of an alltoallv */
+    GPU_SIZES_MEMBERS = 64, /* words in each size array, at most */
+    /* completion events that are words in pinned memory; when all are in use, CUDA events serve */
+    GPU_EVENT_WORDS = 40,
 };
 
-/* A stream of the library's own. Operations of one context go through one lane, in order; large
- * copies are dealt out over several. */
-struct gpu_lane {
+/* An internal stream of the library. The operations of one context go through one internal stream,
+ * in order. Large copies are split over several internal streams. */
+struct gpu_stream {
     CUstream stream;
-    struct gpu_answer *answer; /* pinned */
+    struct gpu_answer *answer; /* in pinned host memory */
     CUdeviceptr answer_device;
-    uint64_t number;         /* of the last operation with an answer */
-    pthread_mutex_t lock;    /* one operation with an answer at a time */
-    struct epoch operations; /* begun, and known to be complete: the first ones of the stream */
-    _Atomic uint64_t queued; /* operations that are on the stream; see lane.h */
+    uint64_t sequence;    /* sequence number of the last operation with an answer */
+    pthread_mutex_t lock; /* held for one operation with an answer at a time */
+    /* operations that were begun and those known to be complete: the stream completes them in
+     * order */
+    struct epoch operations;
+    _Atomic uint64_t queued; /* operations that are on the stream, see stream.h */
 };
 
-/* The program's own memory, registered by weft_register(). */
+/* Memory of the program, registered with weft_register(). */
 struct gpu_registration {
     uintptr_t base;
     size_t bytes;
     bool device;
-    bool pinned_here; /* by us, to be undone */
+    bool pinned_here; /* the library pinned it and unpins it */
     struct gpu_registration *next;
 };
 
-/* The host heap of the local PEs as far as it is pinned, so that the GPU can access it: the parts
- * [0, ends[0]), [ends[0], ends[1]) ... of every slot, each registered by itself. */
+/* The part of the local PEs' host heap that is pinned so that the GPU can access it. Each of the
+ * ranges [0, ends[0]), [ends[0], ends[1]) ... of every slot is pinned by a call of its own. */
 struct gpu_pins {
     char *slots;
     size_t stride, size;
@@ -56,104 +60,115 @@ struct gpu_pins {
     size_t ends[48];
     int count;
     bool refused;
-    void **undo; /* what this PE registered */
+    void **undo; /* addresses that this PE pinned and must unpin */
     size_t undo_count;
 };
 
-/* Memory of this PE's GPU through which a third GPU reaches what it cannot access. */
-struct gpu_around {
-    CUdeviceptr at; /* 0 = not made yet */
+/* Staging buffer in this PE's GPU memory, for copies by a relay GPU from or to memory that the
+ * relay GPU cannot access. */
+struct gpu_relay_buffer {
+    CUdeviceptr at; /* 0: not allocated yet */
     size_t bytes;
     CUmemGenericAllocationHandle handle;
 };
 
 struct gpu {
-    struct gpu *main; /* of a third GPU, this PE's own (gpu/relay.h); else NULL */
+    struct gpu *owner; /* for a relay GPU: this PE's own GPU (gpu/multipath/relay.h); else NULL */
     struct cuda cuda;
     struct boot *boot;
     struct gpu_device device;
     struct gpu_heap heap;
     struct gpu_module module;
-    struct gpu_coll *coll; /* NULL: no collective has asked for it (gpu/coll.h) */
-    struct heap *books;    /* the allocator of the GPU heap */
-    struct gpu_lane lanes[GPU_LANES];
-    int lane_count;
-    CUstream wait_stream; /* a waiting kernel must not hold up a lane */
+    struct gpu_coll *coll;  /* NULL: no collective has run yet (gpu/coll/coll.h) */
+    struct heap *allocator; /* allocator of the GPU heap */
+    struct gpu_stream streams[GPU_STREAMS];
+    int stream_count;
+    CUstream wait_stream; /* for wait kernels, which must not block an internal stream */
     pthread_mutex_t wait_lock;
-    CUstream aside_stream; /* for loads that must not wait for a kernel in front of them */
-    pthread_mutex_t aside_lock;
-    struct gpu_pinned *pinned; /* host memory that kernels write to, and read sizes from */
+    CUstream load_stream; /* for loads that must not wait behind a kernel */
+    pthread_mutex_t load_lock;
+    /* host memory that kernels write to, and from which they read the sizes of an alltoallv */
+    struct gpu_pinned *pinned;
     CUdeviceptr pinned_device;
-    size_t system_offset, system_bytes; /* in each window: not the program's */
-    size_t areas_offset, areas_bytes;   /* in them: struct weft_dev_area of every team */
-    size_t teams_offset;                /* struct gpu_team_area of every team */
-    size_t proof_offset;                /* struct prove_area of every peer */
-    size_t lines_offset;     /* of every peer, for proofs of paths; GPU_LINE_BYTES each */
-    size_t nic_lines_offset; /* likewise, two for each: what it writes here, and what goes to it */
-    size_t map_test_offset;  /* of every peer, GPU_MAP_TEST_BYTES each, for the test of the CPU's
-                                mapping */
-    size_t coll_offset;      /* struct coll_area of the first teams */
-    size_t team_bytes;       /* of one team's struct gpu_team_area */
-    int *slot_of;            /* [npes] place among the local PEs, -1 = on another node */
+    size_t system_offset, system_bytes; /* the library's part of each window */
+    size_t areas_offset, areas_bytes;   /* struct weft_dev_area of every team */
+    size_t teams_offset;                /* offset of struct gpu_team_area of every team */
+    size_t proof_offset;                /* offset of struct prove_area of every peer */
+    /* offset of one line of GPU_LINE_BYTES for each peer, for path tests */
+    size_t lines_offset;
+    /* offset of two such lines for each peer: a NIC of the peer writes the first, the second is the
+     * source of writes to the peer */
+    size_t nic_lines_offset;
+    /* offset of GPU_MAP_TEST_BYTES for each peer, for the test of the CPU mapping */
+    size_t map_test_offset;
+    size_t coll_offset; /* offset of struct coll_area of the first teams */
+    size_t team_bytes;  /* bytes of one team's struct gpu_team_area */
+    int *slot_of;       /* [npes] index among the local PEs; -1: on another node */
     pthread_mutex_t registrations_lock;
     struct gpu_registration *registrations;
     struct gpu_pins pins;
-    pthread_mutex_t marks_lock;
-    struct gpu_mark *marks; /* that are not in use: events, */
-    struct gpu_mark *words; /* and words of `pinned` that the GPU writes */
+    pthread_mutex_t events_lock;
+    struct gpu_event *idle_events; /* CUDA events that are not in use */
+    /* words of `pinned` that the GPU writes and that are not in use */
+    struct gpu_event *idle_words;
     bool words_made;
-    void **pinned_ranges; /* by gpu_pin_range(), under the lock of registrations */
+    void **pinned_ranges; /* pinned by gpu_pin_range(); protected by registrations_lock */
     size_t pinned_range_count;
-    struct gpu_bounce *bounce; /* copies by several threads, gpu/bounce.h; NULL: none so far */
+    /* copies by several CPU threads (gpu/bounce.h); NULL: none so far */
+    struct gpu_bounce *bounce;
     _Atomic bool bounce_refused;
-    /* A stream of the program has kernels of ours to come that nobody waits for any more. */
+    /* A stream of the program still holds kernels of the library that no caller waits for. */
     bool work_left;
     pthread_mutex_t bounce_lock;
-    struct gpu_reporting reporting; /* for kernels; the box is set by the job */
+    struct gpu_reporting reporting; /* where kernels report errors; the job sets the box */
     void *registered_box;
     uint64_t wait_limit_ns;
-    size_t stripe_bytes; /* copies from this size are dealt out over the lanes; 0 = never */
+    /* bytes; copies from this size on are split over the internal streams; 0 = never */
+    size_t stripe_bytes;
 
-    struct gpu *_Atomic *sides; /* [device.visible] of heap.relays[], NULL = not used */
-    struct gpu_links *links;    /* what joins the visible GPUs; NULL: nobody has needed to know */
-    struct gpu_stripes
-        *stripes; /* [local PEs] ways of large copies; NULL: always one (gpu/stripe.h) */
-    void (*stripes_told)(void *to, int pe); /* something new is known of the ways to that PE */
-    void *stripes_told_to;
-    /* Of a third GPU. */
-    struct gpu_around around;
-    pthread_mutex_t around_lock;
+    /* [device.visible], indexed as heap.relays[]; NULL: not used */
+    struct gpu *_Atomic *relay_gpus;
+    struct gpu_links *links;     /* links between the visible GPUs; NULL: not read yet */
+    struct gpu_stripes *stripes; /* [local PEs] routes of large copies; NULL: always one route
+                                    (gpu/multipath/stripe.h) */
+    /* called when the routes of large copies to a PE have been chosen */
+    void (*stripes_changed)(void *to, int pe);
+    void *stripes_changed_context;
+    /* For a relay GPU: */
+    struct gpu_relay_buffer relay_buffer;
+    pthread_mutex_t relay_buffer_lock;
 };
 
-/* Host memory that kernels read and write. */
+/* Pinned host memory that kernels read and write. */
 struct gpu_pinned {
     struct {
         struct gpu_answer answer;
         uint64_t line[6];
-    } lanes[GPU_LANES];
+    } streams[GPU_STREAMS];
     uint64_t wait_seen, wait_met;
-    uint64_t aside; /* what a load by the copy engine found */
+    uint64_t loaded; /* value that the copy engine loaded */
     struct {
         uint64_t number, spare[7];
-    } marks[GPU_MARK_WORDS];
-    uint64_t sizes[GPU_SIZES][GPU_SIZES_MEMBERS]; /* of the alltoallv that the host has called */
+    } event_words[GPU_EVENT_WORDS];
+    uint64_t sizes[GPU_SIZES][GPU_SIZES_MEMBERS]; /* of the alltoallv that the host called */
 };
 
 /* Opens the GPU side of every PE. Collective over the job. `current`: see gpu_device_open().
- * team_slots: how many teams need a place for barriers on streams. wish: for which peers a third
- * GPU is looked for. Fails at every PE with the same status, and then leaves nothing. */
+ * team_slots: number of teams that get an area for barriers on streams. policy: for which peers the
+ * library looks for a relay GPU. On failure every PE gets the same status and nothing stays
+ * open. */
 weft_status gpu_open(struct gpu **gpu, struct boot *boot, CUcontext current, int team_slots,
-                     enum gpu_relay_wish wish);
+                     enum gpu_relay_policy policy);
 
-/* Not collective: the caller sees to it that no peer uses this PE's memory any more. */
+/* Not collective. The caller makes sure that no peer uses this PE's memory any more. */
 void gpu_close(struct gpu *gpu);
 
-/* WEFT_OK, or the error that a kernel of the program has left in the context (an illegal address,
- * say): nothing runs there any more. Does not wait. */
+/* Returns the error that a kernel of the program left in the context (for example an illegal
+ * address, after which nothing runs in the context), or WEFT_OK. Does not wait. */
 weft_status gpu_check(struct gpu *gpu);
 
-/* Pins the first `end` bytes of every slot of the host heap, and somewhat more. Best effort:
- * without it copies are slower, and kernels cannot access the host heap. */
+/* Pins at least the first `end` bytes of every slot of the host heap. Best effort: without it
+ * copies are slower and kernels cannot access the host heap. */
 void gpu_pin_heap(struct gpu *gpu, char *slots, size_t stride, size_t size, int slot_count,
                   size_t end);
 void gpu_unpin_heap(struct gpu *gpu);
@@ -165,54 +180,58 @@ static inline bool gpu_heap_pinned(const struct gpu *gpu, size_t offset, size_t 
     return offset < end && bytes <= end - offset;
 }
 
-/* How many of `bytes` from `address` on belong to one registration: a copy must not cross. */
+/* Returns how many of `bytes` from `address` on belong to one pinned range. A copy must not cross
+ * the end of a pinned range. */
 size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes);
 
-/* Pins memory of a path's own, and undoes that for all that lies in a range. From any thread. */
+/* gpu_pin_range() pins memory of a path. gpu_unpin_range() unpins all such memory that begins in
+ * the range. Any thread may call them. */
 weft_status gpu_pin_range(struct gpu *gpu, void *address, size_t bytes);
 void gpu_unpin_range(struct gpu *gpu, const void *address, size_t bytes);
 
-/* Where kernels find pinned memory. */
-weft_status gpu_seen(struct gpu *gpu, void *address, CUdeviceptr *seen);
+/* Sets *pointer to the address at which kernels access pinned memory. */
+weft_status gpu_device_pointer(struct gpu *gpu, void *address, CUdeviceptr *pointer);
 
-/* Makes a register of a device, or a word of plain memory in its place, writable by kernels, which
- * find it at *seen. WEFT_ERR_UNSUPPORTED: the driver refuses. gpu_unpin_range() undoes it. */
+/* Makes a device register (such as a NIC doorbell), or a word of plain memory that stands for one,
+ * writable by kernels at address *seen. gpu_unpin_range() undoes it. WEFT_ERR_UNSUPPORTED: the
+ * driver refuses. */
 enum gpu_register_kind { GPU_REGISTER_DEVICE, GPU_REGISTER_MEMORY };
-weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *seen,
+weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *pointer,
                              enum gpu_register_kind *kind);
 
-/* Device memory outside the heap, zeroed. */
+/* Allocates device memory outside the heap and zeroes it. */
 weft_status gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address);
 void gpu_free(struct gpu *gpu, CUdeviceptr address);
 
-/* Lets kernels report into the black box: `box` (the PE's, of `bytes`) is pinned. */
+/* Pins the PE's black box `box` of `bytes`, so that kernels can write error records into it. */
 weft_status gpu_attach_box(struct gpu *gpu, void *box, size_t bytes,
                            struct weft_dev_box *device_box);
 
 /* ----------------------------------------------------------------------------------- addresses */
 
 enum gpu_place {
-    GPU_PLACE_PLAIN,  /* host memory that CUDA does not know */
+    GPU_PLACE_PLAIN,  /* host memory that is unknown to CUDA */
     GPU_PLACE_PINNED, /* host memory that the GPU can access */
     GPU_PLACE_DEVICE, /* memory of a GPU */
 };
 
-/* What kind of memory `address` is. Quick for the windows of the heap and for registered memory;
- * else the driver is asked. */
+/* Returns the kind of memory at `address`. Fast for the windows of the heap and for registered
+ * memory; otherwise the driver is queried. */
 enum gpu_place gpu_place_of(struct gpu *gpu, const void *address);
 
-/* The same where only GPU memory must be told from the rest, which takes the driver longer than a
- * small transfer takes the CPU: pinned memory may be called plain. */
+/* As gpu_place_of(), for callers that only need to tell GPU memory from host memory. Avoids the
+ * driver query where it can, since the query takes longer than a small copy by the CPU. May report
+ * pinned memory as plain. */
 enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *address);
 
-/* Where local PE `slot`'s offset is mapped here, 0 when it cannot be accessed. */
+/* Returns the address at which this PE maps `offset` of local PE `slot`; 0: not accessible. */
 static inline CUdeviceptr gpu_address(const struct gpu *gpu, int slot, size_t offset)
 {
     const struct gpu_window *window = &gpu->heap.windows[slot];
     return window->mapped ? window->base + offset : 0;
 }
 
-/* Where kernels find a team's area of local PE `slot`. */
+/* Returns the address of a team's area in the window of local PE `slot`. */
 static inline CUdeviceptr gpu_team_address(const struct gpu *gpu, int slot, int team_slot)
 {
     return gpu_address(gpu, slot, gpu->teams_offset + (size_t)team_slot * gpu->team_bytes);
@@ -220,106 +239,113 @@ static inline CUdeviceptr gpu_team_address(const struct gpu *gpu, int slot, int 
 
 /* ------------------------------------------------------------------------ for NICs (gpu/nic.c) */
 
-/* The allocation of the heap that holds an offset of the windows; false: the heap has none
- * there. */
+/* Finds the allocation of the heap that holds `offset` of the windows. Returns false when there is
+ * none. */
 bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes);
 
-/* All allocations of the own part, in an order that is the same at every PE: those of the heap,
- * then the program's own that it has adopted. Returns how many there are; no more than `most` are
- * written. */
+/* Lists the allocations of this PE's part, in the same order at every PE: first those of the heap,
+ * then registered memory of the program. Writes at most `most` entries and returns the number of
+ * allocations. */
 struct gpu_extent {
-    size_t offset, bytes; /* in the windows */
+    size_t offset, bytes; /* offset in the windows */
 };
 size_t gpu_list_extents(struct gpu *gpu, struct gpu_extent *list, size_t most);
 
-/* Whether the kernel can turn addresses of GPU memory into pages for NICs. */
+/* Returns whether the Linux kernel has a peer-memory module, which gives NICs the pages of GPU
+ * memory. */
 bool gpu_peermem_is_here(void);
 
-/* A dma-buf of own memory, whole pages of the host; the caller closes it. */
+/* Exports own memory as a dma-buf; `at` and `bytes` are whole host pages. The caller closes *fd. */
 weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int *fd);
 
-/* When what a NIC has written into GPU memory is visible to kernels and copies, of this GPU and of
- * those that reach it: a completion, or a flag in host memory, may come before. */
+/* When data that a NIC wrote into GPU memory becomes visible to kernels and copies of this GPU and
+ * of GPUs that access it. A completion or a flag in host memory may become visible earlier. */
 enum gpu_nic_writes {
-    GPU_NIC_WRITES_ORDERED,   /* with the completion */
-    GPU_NIC_WRITES_FLUSHED,   /* after gpu_flush_nic_writes() */
-    GPU_NIC_WRITES_UNORDERED, /* the driver has no means */
+    GPU_NIC_WRITES_ORDERED,   /* visible with the completion */
+    GPU_NIC_WRITES_FLUSHED,   /* visible after gpu_flush_nic_writes() */
+    GPU_NIC_WRITES_UNORDERED, /* the driver offers no flush */
 };
 enum gpu_nic_writes gpu_nic_writes(struct gpu *gpu);
 weft_status gpu_flush_nic_writes(struct gpu *gpu);
-/* Whether kernels of the GPU see what a NIC has written into its memory when they see the
- * completion, without a flush. */
+/* Returns whether a kernel of this GPU that sees the completion also sees the data that the NIC
+ * wrote, without a flush. */
 bool gpu_sees_nic_writes(struct gpu *gpu);
 
 /* ----------------------------------------------------------------- operations by the host
- * Every function makes the device's context current itself. `lane`: any number; equal numbers keep
- * their order. */
+ * Every function makes the device's context current itself. stream_index: any number; it selects
+ * the internal stream. Operations with equal numbers keep their order. */
 
 enum gpu_manner {
-    GPU_IN_ORDER, /* behind what the lane did before and in front of what it will do */
+    GPU_IN_ORDER, /* ordered after earlier and before later operations of the internal stream */
     GPU_ANY_ORDER,
-    GPU_DONE, /* returns when the copy is complete: both sides may be used */
+    GPU_DONE, /* returns when the copy is complete and both buffers may be reused */
 };
 
-/* Copies between any two memories. A plain host `src` may be reused when it returns. */
-weft_status gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src, size_t bytes,
-                     enum gpu_manner manner);
+/* Copies between any two memories. On return the caller may reuse `src` if it is plain host
+ * memory. */
+weft_status gpu_copy(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
+                     size_t bytes, enum gpu_manner manner);
 
-/* From plain host memory, which may be reused on return; behind what the lane did before. */
-weft_status gpu_copy_plain(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+/* Copies from plain host memory, ordered after earlier operations of the internal stream. On return
+ * the caller may reuse `src`. */
+weft_status gpu_copy_plain(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
                            size_t bytes);
 
-/* The same on a stream of the program; the device's context is current. */
+/* Copies on a stream of the program. The device's context is current. */
 weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void *src, size_t bytes);
 
-/* Fills own device memory; complete on return. */
+/* Fills own device memory. Complete on return. */
 weft_status gpu_fill(struct gpu *gpu, void *address, unsigned char value, size_t bytes);
 
-/* n elements; steps in bytes, device memory on both sides as seen from this GPU, or pinned. */
-weft_status gpu_copy_strided(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+/* Copies n elements; steps are in bytes. Both sides are device memory that this GPU can access, or
+ * pinned memory. */
+weft_status gpu_copy_strided(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
                              ptrdiff_t dst_step, ptrdiff_t src_step, size_t element, size_t n);
 
-/* One access to device memory: op is a weft_amo, GPU_ACCESS_STORE or GPU_ACCESS_LOAD. With
- * `fetched` it waits and gives the value from before. */
-weft_status gpu_access(struct gpu *gpu, unsigned lane, CUdeviceptr at, int op, size_t width,
+/* One access to device memory. op: a weft_amo, GPU_ACCESS_STORE or GPU_ACCESS_LOAD. With `fetched`
+ * it waits and returns the previous value. */
+weft_status gpu_access(struct gpu *gpu, unsigned stream_index, CUdeviceptr at, int op, size_t width,
                        uint64_t value, uint64_t expected, uint64_t *fetched);
 
-/* Puts a store of 4 or 8 bytes, aligned, to device memory on the lane, by the stream itself. False:
- * the driver has none for this place. */
-bool gpu_store_word(struct gpu *gpu, struct gpu_lane *lane, CUdeviceptr at, uint64_t value,
+/* Enqueues an aligned store of 4 or 8 bytes to device memory as a stream memory operation. Returns
+ * false when the driver has none for this address. */
+bool gpu_store_word(struct gpu *gpu, struct gpu_stream *internal, CUdeviceptr at, uint64_t value,
                     size_t width);
 
-/* Behind what the lane did before: sets or adds to a signal in device memory. */
-weft_status gpu_signal(struct gpu *gpu, unsigned lane, CUdeviceptr signal, uint64_t value,
+/* Sets or adds to a signal in device memory, ordered after earlier operations of the internal
+ * stream. */
+weft_status gpu_signal(struct gpu *gpu, unsigned stream_index, CUdeviceptr signal, uint64_t value,
                        weft_signal_op op);
 
-/* Reads an aligned value of 2, 4 or 8 bytes of the heap's own part without asking the GPU, in about
- * a microsecond, behind no work of any stream. False: it is not mapped for the CPU (gpu/map.h). */
+/* Reads an aligned value of 2, 4 or 8 bytes from this PE's heap with the CPU, in about 1 us,
+ * without waiting for any stream. Returns false when the value is not mapped for the CPU
+ * (gpu/map/map.h). */
 bool gpu_peek(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value);
 
-/* Waits about slice_ns for device memory to compare true; *met says whether that was seen, *seen
- * what was, sign-extended when is_signed. width 2, 4 or 8. */
+/* Waits about slice_ns for a comparison with device memory to hold. *met: it held. *seen: the last
+ * value, sign-extended when is_signed. width: 2, 4 or 8 bytes. */
 weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool is_signed,
                            weft_cmp cmp, int64_t value, uint64_t slice_ns, uint64_t *seen,
                            bool *met);
 
-/* Returns when what was put on the lanes is complete and visible to all PEs. */
+/* Returns when all operations on the internal streams are complete and visible to all PEs. */
 weft_status gpu_quiet(struct gpu *gpu);
 
-/* The same for one lane. */
-weft_status gpu_lane_quiet(struct gpu *gpu, unsigned lane);
+/* As gpu_quiet(), for one internal stream. */
+weft_status gpu_stream_quiet(struct gpu *gpu, unsigned stream_index);
 
-/* A mark behind what has been put on a lane, to be asked for without waiting. */
-struct gpu_mark;
-weft_status gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark);
+/* Records an event after the operations that are on an internal stream. gpu_event_query() tests it
+ * without waiting. */
+struct gpu_event;
+weft_status gpu_event_record(struct gpu *gpu, unsigned stream_index, struct gpu_event **event);
 
-/* *mark NULL afterwards: what was in front of it is complete. */
-weft_status gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark);
+/* Sets *event to NULL and releases it when the operations before it are complete. */
+weft_status gpu_event_query(struct gpu *gpu, struct gpu_event **event);
 
-/* Stores of 4 or 8 bytes, aligned, to device memory, and a mark behind them, given to the GPU at
- * once: sooner complete, and sooner seen to be, than a copy with a mark. They become visible in
- * their order, behind what the lane did before.
- * *mark NULL: the driver has no such thing, and nothing was given. */
+/* Aligned stores of 4 or 8 bytes to device memory and an event after them, given to the driver in
+ * one call. They complete, and are seen to be complete, sooner than a copy and an event. They
+ * become visible in order, after earlier operations of the internal stream. *event NULL: the driver
+ * has no batched stream memory operations, and nothing was enqueued. */
 struct gpu_word {
     CUdeviceptr at;
     uint64_t value;
@@ -327,23 +353,23 @@ struct gpu_word {
 };
 enum { GPU_MOST_WORDS = 4 };
 
-/* `bytes` from host memory as such stores, at most GPU_MOST_WORDS - 1; returns how many, 0: they
- * are not so few, or not aligned. */
+/* Splits `bytes` of host memory into such stores, at most GPU_MOST_WORDS - 1. Returns the number of
+ * stores; 0: too many or not aligned. */
 int gpu_words_of(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words);
-weft_status gpu_store_marked(struct gpu *gpu, unsigned lane, const struct gpu_word *words, int n,
-                             struct gpu_mark **mark);
+weft_status gpu_store_recorded(struct gpu *gpu, unsigned stream_index, const struct gpu_word *words,
+                               int n, struct gpu_event **event);
 
-/* For one that nobody will ask for; NULL is none. */
-void gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark);
-void gpu_marks_free(struct gpu *gpu);
+/* Releases an event that the caller will not query. *event may be NULL. */
+void gpu_event_release(struct gpu *gpu, struct gpu_event **event);
+void gpu_events_free(struct gpu *gpu);
 
-/* ---------------------------------------------------------------------------- proof of pairs */
+/* ---------------------------------------------------------------------- tests of GPU pairs */
 
-/* Proves, at once, every pair of this node that WEFT_PROVE wants proven; a pair that fails is
- * dropped at both sides with its evidence. Collective over the job. */
+/* Tests all pairs of GPUs of this node that WEFT_PROVE selects, in parallel. Both sides stop using
+ * a pair that fails and keep the evidence. Collective over the job. */
 weft_status gpu_prove(struct gpu *gpu);
 
-/* What a proof saw, in words; `peer` names the other side ("PE 3", "gpu1"). */
+/* Describes the result of a test in words; `peer` names the other side ("PE 3", "gpu1"). */
 void prove_describe(const struct prove_report *report, const char *peer, char *text, size_t bytes);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows, chunks and their sharing between the PEs of a node. See heap.h. */
+/* Windows, chunks and their exchange between the PEs of a node. See heap.h. */
 #include "gpu/heap.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/agree.h"
-#include "gpu/holders.h"
-#include "gpu/map.h"
-#include "gpu/relay.h"
+#include "gpu/map/map.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/users.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,18 +36,18 @@ CUmemAllocationProp gpu_heap_properties(const struct gpu_device *device)
 
 /* ----------------------------------------------------------------------- own part of a chunk */
 
-static weft_status out_of_memory(const struct gpu_heap *heap, size_t bytes)
+static weft_status fail_out_of_memory(const struct gpu_heap *heap, size_t bytes)
 {
-    char gpu[160], holders[384];
+    char gpu[160], users[384];
     size_t free_bytes, total_bytes;
     gpu_device_memory(heap->device, &free_bytes, &total_bytes);
-    gpu_holders(heap->device, holders, sizeof holders);
+    gpu_memory_users(heap->device, users, sizeof users);
     return base_fail(
         WEFT_ERR_NO_MEMORY,
         "cuMemCreate: %s has no %zu MiB more for the GPU heap: %zu of %zu MiB are free, "
         "this heap holds %zu MiB; %s",
         gpu_device_text(heap->device, gpu, sizeof gpu), bytes >> 20, free_bytes >> 20,
-        total_bytes >> 20, heap->backed >> 20, holders);
+        total_bytes >> 20, heap->backed >> 20, users);
 }
 
 static weft_status allow_access(const struct gpu_heap *heap, const struct gpu_device *by,
@@ -69,7 +69,8 @@ static bool is_open_to(const struct gpu_heap *heap, int slot, int relay)
     return window->relay == relay || atomic_load(&window->stripes) & 1u << relay;
 }
 
-/* The own part is open to every third GPU, a peer's to those that carry from and to it. */
+/* The own part is open to every relay GPU in use, a peer's part to those that carry data from and
+ * to it. */
 static weft_status allow_relays(const struct gpu_heap *heap, int slot, CUdeviceptr address,
                                 size_t bytes)
 {
@@ -100,12 +101,12 @@ weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk
     }
     chunk->handles[slot] = handle;
     if (slot == heap->boot->local_pe)
-        gpu_map_learn(heap->map, slot, chunk, -1);
+        gpu_map_add_memory(heap->map, slot, chunk, -1);
     return WEFT_OK;
 }
 
-/* For the GPUs; the CPU may have it mapped still. */
-static void unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
+/* Unmaps from the GPUs only; the CPU may still have it mapped. */
+static void unmap_chunk(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
 {
     const struct cuda *cuda = heap->device->cuda;
     if (!chunk->handles[slot])
@@ -117,8 +118,9 @@ static void unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk
 
 void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
 {
-    gpu_map_forget(heap->map, slot, chunk); /* first: no address of the CPU outlives the memory */
-    unmap(heap, slot, chunk);
+    gpu_map_remove_memory(heap->map, slot,
+                          chunk); /* first, so that no CPU mapping outlives the memory */
+    unmap_chunk(heap, slot, chunk);
 }
 
 weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk *chunk, int *fd)
@@ -135,7 +137,8 @@ weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk 
                      chunk->bytes >> 20, heap->device->ordinal);
 }
 
-/* A third GPU that may not access the own part is done without. */
+/* Maps own memory. If the relay GPUs cannot be given access, they are removed and the memory is
+ * mapped without them. */
 static weft_status map_own(struct gpu_heap *heap, struct gpu_chunk *chunk,
                            CUmemGenericAllocationHandle handle)
 {
@@ -144,7 +147,7 @@ static weft_status map_own(struct gpu_heap *heap, struct gpu_chunk *chunk,
     if (!status || !heap->relay_count)
         return status;
     for (int relay = 0; relay < heap->relay_count; relay++)
-        gpu_relay_lose(heap, relay, base_last_error());
+        gpu_relay_remove(heap, relay, base_last_error());
     return gpu_heap_map(heap, me, chunk, handle);
 }
 
@@ -156,12 +159,13 @@ static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk,
     CUmemGenericAllocationHandle handle;
     CUresult result = cuda->MemCreate(&handle, chunk->bytes, &properties, 0);
     if (result && result != CUDA_ERROR_OUT_OF_MEMORY && heap->device->rdma) {
-        /* Some machines promise memory for RDMA and do not give it; without is better than none. */
+        /* Some machines report memory for RDMA but fail to allocate it; memory without RDMA is
+         * better than none. */
         properties.allocFlags.gpuDirectRDMACapable = 0;
         result = cuda->MemCreate(&handle, chunk->bytes, &properties, 0);
     }
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        return out_of_memory(heap, chunk->bytes);
+        return fail_out_of_memory(heap, chunk->bytes);
     if (result)
         return cuda_fail(cuda, result, "cuMemCreate of %zu MiB on GPU %d", chunk->bytes >> 20,
                          heap->device->ordinal);
@@ -185,9 +189,9 @@ void gpu_heap_unmap_unused(struct gpu_heap *heap, int slot)
     if (gpu_heap_holds(heap, slot))
         return;
     for (int i = 0; i < heap->chunk_count; i++)
-        unmap(heap, slot, &heap->chunks[i]);
-    for (struct gpu_adopted *a = heap->adopted; a; a = a->next)
-        unmap(heap, slot, &a->chunk);
+        unmap_chunk(heap, slot, &heap->chunks[i]);
+    for (struct gpu_registered *a = heap->registered; a; a = a->next)
+        unmap_chunk(heap, slot, &a->chunk);
 }
 
 void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence)
@@ -200,9 +204,9 @@ void gpu_heap_drop(struct gpu_heap *heap, int slot, const char *evidence)
     gpu_heap_unmap_unused(heap, slot);
 }
 
-/* A part that cannot be mapped is lost for all GPUs that used it; where this one did not, what is
- * known of that stays. */
-static void give_up(struct gpu_heap *heap, int slot)
+/* Stops all GPUs' use of a part that cannot be mapped. When this GPU did not use it, its evidence
+ * stays. */
+static void give_up_window(struct gpu_heap *heap, int slot)
 {
     char why[sizeof heap->windows->evidence];
     snprintf(why, sizeof why, "%s", base_last_error());
@@ -229,12 +233,14 @@ static weft_status import_chunk(const struct gpu_heap *heap, int slot, struct gp
     return status;
 }
 
-/* Large copies can do with one way. What no GPU here can access the CPU may map all the same. */
+/* If the part cannot be mapped with access for the GPUs of striped copies, tries again without
+ * them: large copies then take one route. The CPU may map a part even when no GPU here can access
+ * it. */
 weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk, int fd)
 {
     if (slot == heap->boot->local_pe)
         return WEFT_OK;
-    gpu_map_learn(heap->map, slot, chunk, fd);
+    gpu_map_add_memory(heap->map, slot, chunk, fd);
     if (!gpu_heap_holds(heap, slot))
         return WEFT_OK;
     weft_status status = import_chunk(heap, slot, chunk, fd);
@@ -243,7 +249,7 @@ weft_status gpu_heap_import(const struct gpu_heap *heap, int slot, struct gpu_ch
     return import_chunk(heap, slot, chunk, fd);
 }
 
-/* Each PE in turn passes its descriptor to all others; a peer whose memory cannot be mapped is
+/* Each PE in turn passes its descriptor to all others. A peer whose memory cannot be mapped is
  * dropped, and the turns go on. */
 static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, int own_fd)
 {
@@ -254,7 +260,7 @@ static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, i
         if (status)
             return status;
         if (gpu_heap_import(heap, slot, chunk, taken))
-            give_up(heap, slot);
+            give_up_window(heap, slot);
         if (taken >= 0 && taken != own_fd)
             close(taken);
     }
@@ -266,22 +272,22 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
     struct boot *boot = heap->boot;
     struct gpu_chunk chunk = {.offset = heap->backed, .bytes = bytes};
     int fd = -1;
-    pthread_mutex_lock(&heap->adopted_lock);
+    pthread_mutex_lock(&heap->chunks_lock);
     struct gpu_chunk *chunks =
         realloc(heap->chunks, (size_t)(heap->chunk_count + 1) * sizeof *chunks);
     if (chunks)
         heap->chunks = chunks;
-    pthread_mutex_unlock(&heap->adopted_lock);
+    pthread_mutex_unlock(&heap->chunks_lock);
     chunk.handles = calloc((size_t)boot->local_npes, sizeof *chunk.handles);
     weft_status status = chunks && chunk.handles
                              ? make_own_part(heap, &chunk, &fd)
                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a chunk");
-    /* Nobody shares before everybody has memory to share. */
+    /* No PE shares before every PE has allocated. */
     status = boot_agree(boot, status);
     if (!status) {
-        pthread_mutex_lock(&heap->adopted_lock);
+        pthread_mutex_lock(&heap->chunks_lock);
         heap->chunks[heap->chunk_count++] = chunk;
-        pthread_mutex_unlock(&heap->adopted_lock);
+        pthread_mutex_unlock(&heap->chunks_lock);
         heap->backed += bytes;
         if (boot->local_npes > 1)
             status = share_parts(heap, &heap->chunks[heap->chunk_count - 1], fd);
@@ -297,7 +303,7 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
 size_t gpu_heap_ceiling(const struct gpu_heap *heap)
 {
     size_t ceiling = heap->size;
-    for (const struct gpu_adopted *a = heap->adopted; a; a = a->next)
+    for (const struct gpu_registered *a = heap->registered; a; a = a->next)
         ceiling = a->chunk.offset;
     return ceiling;
 }
@@ -310,11 +316,10 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
     if (end > ceiling)
         return base_fail(
             WEFT_ERR_NO_MEMORY,
-            "the GPU heap has a window of %zu MiB per PE, %zu MiB of it for registered "
-            "memory, and %zu MiB are asked for; a larger WEFT_GPU_HEAP_SIZE makes it "
-            "larger",
+            "the GPU heap's window of %zu MiB per PE, %zu MiB of it for registered memory, is too "
+            "small for %zu MiB; set a larger WEFT_GPU_HEAP_SIZE",
             heap->size >> 20, (heap->size - ceiling) >> 20, end >> 20);
-    /* Doubling the memory, up to a largest step, keeps the number of chunks small. */
+    /* Doubling the memory, up to a maximum step, keeps the number of chunks small. */
     size_t step = heap->backed < LARGEST_STEP ? heap->backed : LARGEST_STEP;
     size_t need = round_up(end - heap->backed, heap->granularity);
     size_t bytes = round_up(need > step ? need : step, heap->granularity);
@@ -348,8 +353,8 @@ void gpu_heap_end_opening(struct gpu_heap *heap)
     pthread_mutex_unlock(&heap->opening_lock);
 }
 
-/* Growing waits for peers, and they perhaps for a put of another thread here: so that one does not
- * wait for the growth, but goes one way. */
+/* Growing waits for peers, and a peer may wait for a put of another thread here. So that thread
+ * does not wait for the growth, but copies over one route. */
 void gpu_heap_begin_growing(struct gpu_heap *heap)
 {
     pthread_mutex_lock(&heap->opening_lock);
@@ -371,11 +376,11 @@ weft_status gpu_heap_open_to(struct gpu_heap *heap, int slot, const struct gpu_d
     for (int i = 0; i < heap->chunk_count && !status; i++)
         if (heap->chunks[i].handles[slot])
             status = allow_access(heap, by, base + heap->chunks[i].offset, heap->chunks[i].bytes);
-    pthread_mutex_lock(&heap->adopted_lock);
-    for (struct gpu_adopted *a = heap->adopted; a && !status; a = a->next)
+    pthread_mutex_lock(&heap->chunks_lock);
+    for (struct gpu_registered *a = heap->registered; a && !status; a = a->next)
         if (a->chunk.handles[slot])
             status = allow_access(heap, by, base + a->chunk.offset, a->chunk.bytes);
-    pthread_mutex_unlock(&heap->adopted_lock);
+    pthread_mutex_unlock(&heap->chunks_lock);
     return status;
 }
 
@@ -395,7 +400,7 @@ static weft_status exchange_identities(struct gpu_heap *heap, size_t *bytes)
                              : WEFT_OK;
     status = boot_agree(boot, status);
     struct gpu_identity mine = {.uuid = device->uuid,
-                                .mark = clock_now_ns() ^ (uint64_t)getpid() << 40,
+                                .job_tag = clock_now_ns() ^ (uint64_t)getpid() << 40,
                                 .ordinal = device->ordinal,
                                 .copy_engines = device->copy_engines,
                                 .granularity = granularity,
@@ -423,7 +428,7 @@ static weft_status exchange_identities(struct gpu_heap *heap, size_t *bytes)
     return status;
 }
 
-static weft_status reserve(struct gpu_heap *heap, size_t bytes)
+static weft_status reserve_windows(struct gpu_heap *heap, size_t bytes)
 {
     const struct cuda *cuda = heap->device->cuda;
     struct boot *boot = heap->boot;
@@ -445,9 +450,9 @@ static weft_status reserve(struct gpu_heap *heap, size_t bytes)
     return WEFT_OK;
 }
 
-/* The driver's word on a peer's GPU. When that GPU is not visible here (CUDA_VISIBLE_DEVICES), only
- * the attempt to map can tell. */
-static void ask_peer(struct gpu_heap *heap, struct gpu_window *window)
+/* Queries the driver whether a peer's GPU is accessible. When that GPU is not visible here
+ * (CUDA_VISIBLE_DEVICES), only an attempt to map its memory can tell. */
+static void query_peer_access(struct gpu_heap *heap, struct gpu_window *window)
 {
     const struct gpu_device *own = heap->device;
     const struct cuda *cuda = own->cuda;
@@ -474,11 +479,12 @@ static void ask_peer(struct gpu_heap *heap, struct gpu_window *window)
     }
     snprintf(window->evidence, sizeof window->evidence,
              "%s is not visible to this PE (CUDA_VISIBLE_DEVICES), so its memory is mapped without "
-             "asking",
+             "a query",
              window->gpu.bus_id);
 }
 
-/* A pair is used when both sides can access each other: else one could write and get no answer. */
+/* A pair is used only when both sides can access each other: otherwise one side could write and get
+ * no answer. */
 static weft_status agree_on_pairs(struct gpu_heap *heap)
 {
     struct boot *boot = heap->boot;
@@ -498,29 +504,29 @@ static weft_status agree_on_pairs(struct gpu_heap *heap)
     return status;
 }
 
-static weft_status set_up(struct gpu_heap *heap, size_t bytes, enum gpu_relay_wish wish)
+static weft_status set_up_heap(struct gpu_heap *heap, size_t bytes, enum gpu_relay_policy policy)
 {
     weft_status status = exchange_identities(heap, &bytes);
     if (status)
         return status;
-    status = boot_agree(heap->boot, reserve(heap, bytes));
+    status = boot_agree(heap->boot, reserve_windows(heap, bytes));
     if (status)
         return status;
     for (int slot = 0; slot < heap->boot->local_npes; slot++)
-        ask_peer(heap, &heap->windows[slot]);
-    gpu_relay_choose(heap, wish);
+        query_peer_access(heap, &heap->windows[slot]);
+    gpu_relay_select(heap, policy);
     status = add_chunk(heap, round_up(GPU_FIRST_CHUNK, heap->granularity));
     return status ? status : agree_on_pairs(heap);
 }
 
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
-                            struct boot *boot, size_t bytes, enum gpu_relay_wish wish)
+                            struct boot *boot, size_t bytes, enum gpu_relay_policy policy)
 {
     *heap = (struct gpu_heap){.device = device,
                               .boot = boot,
                               .map = heap->map,
-                              .wish = wish,
-                              .adopted_lock = PTHREAD_MUTEX_INITIALIZER,
+                              .policy = policy,
+                              .chunks_lock = PTHREAD_MUTEX_INITIALIZER,
                               .opening_lock = PTHREAD_MUTEX_INITIALIZER};
     heap->windows = calloc((size_t)boot->local_npes, sizeof *heap->windows);
     weft_status status =
@@ -528,7 +534,7 @@ weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *devi
     bool entered = !status;
     status = boot_agree(boot, status);
     if (!status)
-        status = set_up(heap, bytes, wish);
+        status = set_up_heap(heap, bytes, policy);
     if (entered)
         gpu_leave(device);
     if (status)
@@ -544,11 +550,11 @@ void gpu_heap_destroy(struct gpu_heap *heap)
             gpu_heap_unmap(heap, slot, &heap->chunks[i]);
         free(heap->chunks[i].handles);
     }
-    while (heap->adopted) {
-        struct gpu_adopted *first = heap->adopted;
+    while (heap->registered) {
+        struct gpu_registered *first = heap->registered;
         for (int slot = 0; entered && slot < heap->boot->local_npes; slot++)
             gpu_heap_unmap(heap, slot, &first->chunk);
-        heap->adopted = first->next;
+        heap->registered = first->next;
         free(first->chunk.handles);
         free(first);
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The images of the kernels, taken into the library by the assembler: the committed PTX texts, and
- * the fat binaries when the build had nvcc. */
+/* The images of the kernels, included into the library by the assembler: the committed PTX texts,
+ * and the fat binaries when the build had nvcc. */
 #include "gpu/module.h"
 
 #include <stddef.h>
 
-/* The bytes of a file under a symbol of the library's own; `end` closes a text. */
+/* Defines a hidden symbol with the bytes of a file; `end` terminates a text. */
 #define TAKE_IN(symbol, file, end)                                                                 \
     __asm__(".pushsection .rodata, \"a\"\n"                                                        \
             ".balign 64\n"                                                                         \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all kernels of the library share: short names of orders, bounded waiting, and the record of
- * a wait that ran out. Every wait is bounded by the global timer, and by a count of polls in case
- * that timer stands still. */
+/* Shared by all kernels of the library: short names of memory orders, bounded waiting, and the
+ * record of a wait that timed out. Every wait is bounded by the global timer, and by a count of
+ * polls in case the timer stands still. */
 #ifndef WEFT_GPU_KERNEL_RECORD_H
 #define WEFT_GPU_KERNEL_RECORD_H
 
@@ -11,8 +11,8 @@
 
 #if WEFT_TARGET_CUDA
 #define KERNEL extern "C" __global__ void
-/* Of up to 512 threads a block: at most 128 registers each, on whatever GPU the driver compiles
- * for. */
+/* For blocks of up to 512 threads: at most 128 registers for each thread, on any GPU that the
+ * driver compiles for. */
 #define KERNEL_OF_512 extern "C" __global__ void __launch_bounds__(512)
 #else
 #define KERNEL        void
@@ -25,8 +25,8 @@
 #define RELEASE WEFT_ORDER_RELEASE
 #define SYSTEM  WEFT_SCOPE_SYS
 
-/* Less than any poll takes (several hundred ns in the GPU's own memory, a few ns in a CPU's cache),
- * so the count of polls that is made from it never ends a wait before the timer does. */
+/* Shorter than any poll (several hundred ns in the GPU's own memory, a few ns in a CPU's cache), so
+ * the limit of polls computed from it never ends a wait before the timer does. */
 #if WEFT_TARGET_CUDA
 #define LEAST_POLL_NS 64
 #else
@@ -43,7 +43,7 @@ WEFT_DEVICE struct limit limit_start(uint64_t limit_ns)
     return limit;
 }
 
-/* limit_ns 0: for ever. */
+/* limit_ns 0: no limit. */
 WEFT_DEVICE int limit_passed(struct limit *limit)
 {
     limit->polls++;
@@ -53,23 +53,24 @@ WEFT_DEVICE int limit_passed(struct limit *limit)
            limit->polls > limit->limit_ns / LEAST_POLL_NS + 1024;
 }
 
-/* One wait for one thing; all 0 when it begins. */
+/* State of one wait; all zeros at its start. */
 struct patience {
-    uint64_t
-        changed; /* when the first look at the clock was, or the last one that saw another value */
-    uint64_t seen;  /* the value of the last look */
-    uint64_t polls; /* since then, or up to POLLS_PER_JOB more */
+    /* time of the first clock reading, or of the last one that saw another value, ns */
+    uint64_t changed;
+    uint64_t seen;  /* value at the last clock reading */
+    uint64_t polls; /* polls since `changed`, or up to POLLS_PER_JOB more */
 };
 
-/* For loops that poll: whether to give up, because the limit has passed since the last change of
- * what is waited for, or because the job has failed meanwhile. The first look at the clock is the
- * 64th poll's, so that a wait that is soon over costs none. */
+/* A polling loop calls this to learn whether to give up: because the limit has passed since the
+ * value last changed, or because the job has failed. The clock is first read at the 64th poll, so a
+ * short wait does not read it. */
 enum wait_state { WAIT_ON, WAIT_EXPIRED, WAIT_FAILED };
 
 WEFT_DEVICE enum wait_state wait_look(struct patience *p, const struct gpu_reporting *reporting,
                                       uint64_t seen)
 {
-    enum { POLLS_PER_LOOK = 64, POLLS_PER_JOB = 64 * 64 }; /* `failed` is in memory of the host */
+    /* `failed` is in host memory, so it is read rarely */
+    enum { POLLS_PER_LOOK = 64, POLLS_PER_JOB = 64 * 64 };
     if (++p->polls % POLLS_PER_LOOK)
         return WAIT_ON;
     uint64_t now = weft_dev_clock_ns();
@@ -89,8 +90,9 @@ WEFT_DEVICE enum wait_state wait_look(struct patience *p, const struct gpu_repor
                : WAIT_ON;
 }
 
-/* Writes a record as device operations do (weft_dev_record()), so that the host and `weft attach`
- * read both alike. since: when the wait began, or saw its last change; 0: it was none. */
+/* Writes a record in the format of device operations (weft_dev_record()), so that the host and
+ * `weft attach` read both alike. since: time of the wait's start or of the last change, ns; 0: not
+ * a wait. */
 WEFT_DEVICE void leave_record_of(struct gpu_reporting reporting, uint32_t state, int status,
                                  uint32_t operation, int team, int peer, const void *address,
                                  uint64_t expected, uint64_t seen, int cmp, uint64_t since)
@@ -109,14 +111,14 @@ WEFT_DEVICE void leave_record_of(struct gpu_reporting reporting, uint32_t state,
     record->waited_ns = since ? weft_dev_clock_ns() - since : 0;
     record->block = weft_dev_block_x();
     record->thread = weft_dev_thread_x();
-    /* Release: pairs with the host's acquire loads: who sees the state sees the rest, and who sees
-     * `failed` sees a record. */
+    /* Release: pairs with the host's acquire loads. A reader that sees the state sees the other
+     * fields; a reader that sees `failed` sees a record. */
     weft_dev_store_u32(&record->state, state, RELEASE, SYSTEM);
     weft_dev_store_u32((uint32_t *)&reporting.box->failed, (uint32_t)status, RELEASE, SYSTEM);
 }
 
-/* A wait that is left since the job has failed: no fault of its own, and no record, of which there
- * are few. */
+/* Notes a wait that ended because the job failed. It gets no record, since it is not the cause and
+ * records are few. */
 WEFT_DEVICE void leave_word(const struct gpu_reporting *reporting, uint32_t operation, int team,
                             int peer)
 {

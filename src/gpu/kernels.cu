@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's own kernels: single accesses and atomics on behalf of the host, small copies with a
- * signal, strided copies, bounded waits, the barrier on a stream, the proof of a pair and its
- * latency. Written in the common subset, so that the stand-in of the CUDA driver can run the same
- * text. Every wait is bounded by the global timer, and by a count of polls in case that timer
+/* The library's kernels: single accesses and atomics for the host, small copies with a signal,
+ * strided copies, bounded waits, the barrier on a stream, the test of a GPU pair and its latency.
+ * Written in the common subset of C and CUDA, so that the stand-in of the CUDA driver can run the
+ * same text. Every wait is bounded by the global timer, and by a count of polls in case the timer
  * stands still. */
 #include <weft/device/simt.h>
 
-#include "kernel_record.h"
-#include "kernels.h"
+#include "gpu/kernel_record.h"
+#include "gpu/kernels.h"
 
 /* ------------------------------------------------------------------------------------ compare */
 
@@ -33,7 +33,7 @@ WEFT_DEVICE int compare(int64_t seen, int cmp, int64_t value)
 
 WEFT_DEVICE uint64_t atomic_32(uint32_t *at, int op, uint32_t value, uint32_t expected)
 {
-    switch (op) { /* weft_amo; neither set nor fetch, which need no kernel */
+    switch (op) { /* values of weft_amo; set and fetch need no kernel */
     case 6:
         return weft_dev_atomic_exch_u32(at, value, ORDERED, SYSTEM);
     case 1:
@@ -75,15 +75,15 @@ WEFT_DEVICE uint64_t atomic_64(uint64_t *at, int op, uint64_t value, uint64_t ex
     }
 }
 
-/* The host polls for the number. Release: who sees it sees the value, and all that this thread and
- * what it knows of did before. */
+/* The host polls for the sequence number. Release: a reader that sees it sees the value, and all
+ * earlier stores of this thread and those that this thread has observed. */
 WEFT_DEVICE void give_answer(struct gpu_answer *answer, uint64_t value, uint64_t number)
 {
     answer->value = value;
     weft_dev_store_u64(&answer->number, number, RELEASE, SYSTEM);
 }
 
-/* One thread. answer: null when the host does not wait. */
+/* One thread. answer: NULL when the host does not wait. */
 KERNEL weft_kernel_atomic(void *at, int op, unsigned width, uint64_t value, uint64_t expected,
                           struct gpu_answer *answer, uint64_t number)
 {
@@ -118,8 +118,8 @@ WEFT_DEVICE void copy_bytes(char *dst, const char *src, uint64_t bytes, uint64_t
 
 WEFT_DEVICE void give_signal(uint64_t *signal, uint64_t value, int op)
 {
-    /* Cumulative: the block's stores, which its barrier ordered before this thread, and all that
-     * the stream did before, are visible to whoever sees the signal. */
+    /* Cumulative: the stores of the block, which its barrier ordered before this thread, and all
+     * earlier operations of the stream are visible to an observer of the signal. */
     weft_dev_fence(ORDERED, SYSTEM);
     if (op == 0) /* WEFT_SIGNAL_SET */
         weft_dev_store_u64(signal, value, RELEASE, SYSTEM);
@@ -127,7 +127,7 @@ WEFT_DEVICE void give_signal(uint64_t *signal, uint64_t value, int op)
         weft_dev_atomic_add_u64(signal, value, RELEASE, SYSTEM);
 }
 
-/* One block. op GPU_NO_SIGNAL: copy only; bytes 0: signal only. answer: null when the host does not
+/* One block. op GPU_NO_SIGNAL: copy only. bytes 0: signal only. answer: NULL when the host does not
  * wait. */
 KERNEL weft_kernel_copy(void *dst, const void *src, uint64_t bytes, uint64_t *signal,
                         uint64_t value, int op, struct gpu_answer *answer, uint64_t number)
@@ -142,7 +142,7 @@ KERNEL weft_kernel_copy(void *dst, const void *src, uint64_t bytes, uint64_t *si
         give_answer(answer, 0, number);
 }
 
-/* Any grid. Strides and offsets in bytes. */
+/* Any grid size. Steps in bytes. */
 KERNEL weft_kernel_strided(char *dst, const char *src, int64_t dst_step, int64_t src_step,
                            uint64_t element, uint64_t n)
 {
@@ -181,14 +181,14 @@ WEFT_DEVICE int64_t load_as(const void *at, int width, int is_signed)
     }
 }
 
-/* Unsigned 64-bit values keep their order when both sides have the top bit flipped. */
+/* Maps an unsigned 64-bit value to a signed one with the same order, by flipping the top bit. */
 WEFT_DEVICE int64_t ordered_bits(int64_t value, int width, int is_signed)
 {
     return width == 8 && !is_signed ? (int64_t)((uint64_t)value ^ 0x8000000000000000ull) : value;
 }
 
-/* One thread waits until *at compares true. seen, met (1 or 0): in pinned host memory, or null.
- * Without a box an expiry is no fault. */
+/* One thread waits until the comparison with *at holds. seen, met (1 or 0): in pinned host memory,
+ * or NULL. Without a black box a timeout is not an error. */
 KERNEL weft_kernel_wait(const void *at, int width, int is_signed, int cmp, int64_t value,
                         struct gpu_reporting reporting, uint64_t *seen, uint64_t *met)
 {
@@ -213,8 +213,8 @@ KERNEL weft_kernel_wait(const void *at, int width, int is_signed, int cmp, int64
                      cmp, limit.start);
 }
 
-/* One block. Everything that the stream did before is visible to every member's stream behind its
- * barrier. */
+/* One block. All operations of a member's stream before its barrier are visible to every member's
+ * stream after its barrier. */
 KERNEL weft_kernel_barrier(struct gpu_barrier barrier, struct gpu_reporting reporting)
 {
     int me = barrier.me, step = (int)weft_dev_block_dim_x();
@@ -223,7 +223,7 @@ KERNEL weft_kernel_barrier(struct gpu_barrier barrier, struct gpu_reporting repo
     weft_dev_sync_block();
     if (weft_dev_thread_x() == 0)
         own->sequence = sequence;
-    /* Release is cumulative over what the stream did before this kernel. */
+    /* Release is cumulative over the stream's operations before this kernel. */
     for (int i = (int)weft_dev_thread_x(); i < barrier.members; i += step)
         weft_dev_store_u64(&barrier.areas[i]->arrived[me], sequence, RELEASE, SYSTEM);
     for (int i = (int)weft_dev_thread_x(); i < barrier.members; i += step) {
@@ -244,9 +244,9 @@ KERNEL weft_kernel_barrier(struct gpu_barrier barrier, struct gpu_reporting repo
     }
 }
 
-/* ------------------------------------------------------------------------------------- proof */
+/* ---------------------------------------------------------------------- test of a GPU pair */
 
-/* Different in every word, round and PE, and never zero. */
+/* Different for every word, round and PE, and never zero. */
 WEFT_DEVICE uint64_t pattern(uint64_t pe, uint64_t round, uint64_t index)
 {
     uint64_t x = (pe + 1) * 0x9e3779b97f4a7c15ull ^ round << 40 ^ index;
@@ -259,17 +259,17 @@ struct proof {
     uint64_t me, other, round;
     struct limit limit;
     struct prove_report *report;
-    uint32_t *finders; /* shared by the block: threads that had something to report */
+    uint32_t *finders; /* shared by the block: number of threads that had something to report */
 };
 
-/* All threads call it with the same arguments but `found`, of which one that is set is kept.
- * Returns nonzero in all when one thread found a fault. */
+/* All threads call it with the same arguments except `found`; one finding is kept. Returns nonzero
+ * in all threads when one thread found an error. */
 WEFT_DEVICE int fault_found(struct proof *proof, int found, uint64_t stage, uint64_t index,
                             uint64_t expected, uint64_t seen)
 {
     if (!weft_dev_sync_block_or(found))
         return 0;
-    if (found) { /* any thread's finding will do, but all of it is from one thread */
+    if (found) { /* the finding of any thread is kept, but all its fields come from one thread */
         if (weft_dev_atomic_add_u32(proof->finders, 1, RELAXED, WEFT_SCOPE_CTA) == 0) {
             proof->report->stage = stage;
             proof->report->round = proof->round;
@@ -282,7 +282,7 @@ WEFT_DEVICE int fault_found(struct proof *proof, int found, uint64_t stage, uint
     return 1;
 }
 
-/* Thread 0 waits until *word >= value; the answer is for all threads. */
+/* Thread 0 waits until *word >= value; all threads get the result. */
 WEFT_DEVICE int arrived(struct proof *proof, const uint64_t *word, uint64_t value, uint64_t stage)
 {
     uint64_t seen = value;
@@ -320,7 +320,8 @@ WEFT_DEVICE int same_pattern(struct proof *proof, const uint64_t *data, uint64_t
     return !fault_found(proof, found, stage, index, expected, seen);
 }
 
-/* Stores there, flag, and what came from there; loads from there. */
+/* Stores a pattern at the peer, sets its flag, checks the pattern from the peer, and loads the own
+ * pattern back from the peer. */
 WEFT_DEVICE int prove_round(struct proof *proof)
 {
     for (uint64_t i = weft_dev_thread_x(); i < PROVE_WORDS; i += weft_dev_block_dim_x())
@@ -342,7 +343,7 @@ WEFT_DEVICE int take_lock(struct proof *proof, uint64_t *lock)
     return 1;
 }
 
-/* Both sides add to one counter, and take turns by compare-and-swap. */
+/* Both sides add to one counter, and enter critical sections by compare-and-swap. */
 WEFT_DEVICE int prove_atomics(struct proof *proof)
 {
     struct prove_area *home = proof->me < proof->other ? proof->own : proof->peer;
@@ -375,7 +376,7 @@ WEFT_DEVICE int prove_atomics(struct proof *proof)
     return arrived(proof, &proof->own->ack, proof->round, PROVE_NO_ACK);
 }
 
-/* Block b proves pairs[b]; the peer's kernel runs at the same time. */
+/* Block b tests pairs[b]; the peer's kernel runs at the same time. */
 KERNEL weft_kernel_prove(const struct prove_pair *pairs, uint64_t limit_ns,
                          struct prove_report *reports)
 {
@@ -408,9 +409,9 @@ KERNEL weft_kernel_prove(const struct prove_pair *pairs, uint64_t limit_ns,
 
 /* ---------------------------------------------------------------------------------- latency */
 
-/* One thread on each of two GPUs, at the same time. Each stores a number into the other's memory
- * and waits for the answer in its own; the first `untimed` rounds also wait for the other kernel to
- * start. Relaxed: the number is the only data. */
+/* Ping-pong: one thread on each of two GPUs, at the same time. Each stores a number into the
+ * other's memory and waits for the answer in its own. The first `untimed` rounds include the wait
+ * for the other kernel to start. Relaxed: the number is the only data. */
 KERNEL weft_kernel_echo(uint64_t *own, uint64_t *peer, uint64_t begins, uint64_t untimed,
                         uint64_t rounds, uint64_t limit_ns, struct echo_report *report)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading and launching the library's own kernels. See module.h. */
+/* Loads and launches the library's kernels. See module.h. */
 #include "gpu/module.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 
-static const char *const names[GPU_KERNEL_COUNT] = {
+static const char *const kernel_names[GPU_KERNEL_COUNT] = {
 #define GPU_KERNEL_NAME(name) #name,
     GPU_KERNELS(GPU_KERNEL_NAME)
 #undef GPU_KERNEL_NAME
 };
 
-/* By as many threads as the machine has CPUs, which took 2.6 s for the kernels of collectives where
- * one took 11.9 (H100, 16 CPUs); drivers that do not know the option say that a value is
- * invalid. */
-static CUresult compile(const struct cuda *cuda, const char *ptx, CUmodule *module)
+/* Compiles with as many threads as the machine has CPUs: 2.6 s for the kernels of collectives where
+ * one thread took 11.9 s (H100, 16 CPUs). Drivers that do not know the option return
+ * CUDA_ERROR_INVALID_VALUE. */
+static CUresult compile_ptx(const struct cuda *cuda, const char *ptx, CUmodule *module)
 {
     int options[] = {CU_JIT_SPLIT_COMPILE};
     void *values[] = {0};
@@ -41,12 +41,11 @@ static weft_status load_image(const struct gpu_image *image, const struct gpu_de
     }
     *kind = "PTX text";
     uint64_t begun = clock_now_ns();
-    result = compile(cuda, image->ptx, module);
+    result = compile_ptx(cuda, image->ptx, module);
     double took = (double)(clock_now_ns() - begun) * 1e-9;
     if (took > 1)
-        log_info("GPU %d: the driver compiled kernels for %.1f s; it keeps them, so that this user "
-                 "waits "
-                 "once (a build with nvcc has them ready)",
+        log_info("GPU %d: the driver compiled kernels for %.1f s and caches them for this user; a "
+                 "build with nvcc avoids this",
                  device->ordinal, took);
     if (!result)
         return WEFT_OK;
@@ -83,7 +82,7 @@ weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_devic
 weft_status gpu_module_load(struct gpu_module *module, const struct gpu_device *device)
 {
     *module = (struct gpu_module){.device = device};
-    weft_status status = gpu_image_load(&gpu_kernels_image, device, names, GPU_KERNEL_COUNT,
+    weft_status status = gpu_image_load(&gpu_kernels_image, device, kernel_names, GPU_KERNEL_COUNT,
                                         &module->module, module->functions, &module->image);
     if (status)
         *module = (struct gpu_module){0};
@@ -103,7 +102,7 @@ weft_status gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel, 
     const struct cuda *cuda = module->device->cuda;
     CUresult result = cuda->LaunchKernel(module->functions[kernel], blocks, 1, 1, threads, 1, 1, 0,
                                          stream, arguments, NULL);
-    return result ? cuda_fail(cuda, result, "cuLaunchKernel of %s on GPU %d", names[kernel],
+    return result ? cuda_fail(cuda, result, "cuLaunchKernel of %s on GPU %d", kernel_names[kernel],
                               module->device->ordinal)
                   : WEFT_OK;
 }

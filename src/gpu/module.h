@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's own kernels, loaded into a GPU's context: from the embedded fat binary when it was
- * built with nvcc, else from the embedded PTX text, which the driver compiles. */
+/* The library's kernels, loaded into a GPU's context: from the embedded fat binary when the library
+ * was built with nvcc, else from the embedded PTX text, which the driver compiles. */
 #ifndef WEFT_GPU_MODULE_H
 #define WEFT_GPU_MODULE_H
 
@@ -25,23 +25,22 @@ struct gpu_module {
 weft_status gpu_module_load(struct gpu_module *module, const struct gpu_device *device);
 void gpu_module_unload(struct gpu_module *module);
 
-/* Puts a kernel on a stream; `arguments` point to the kernel's arguments. */
+/* Launches a kernel on a stream; `arguments` point to the kernel's arguments. */
 weft_status gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel, unsigned blocks,
                        unsigned threads, CUstream stream, void **arguments);
 
-/* image.c: what is embedded of one source of kernels. The fat binary is NULL when nvcc was absent
- * at build time. */
+/* One embedded source of kernels (image.c). fatbin is NULL when nvcc was absent at build time. */
 struct gpu_image {
     const void *fatbin;
     const char *ptx;
 };
 extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image;
 
-/* Loads an image, and finds its `count` kernels by their names. *kind: "fat binary" or "PTX text".
- * On failure nothing is left. The device's context is current.
- * They are all loaded here: since CUDA 12.2 the driver does so at a kernel's first launch, unless
- * CUDA_MODULE_LOADING=EAGER, and waits for what runs to end first, which may be a kernel that waits
- * for what is being launched. */
+/* Loads an image and finds its `count` kernels by name. *kind: "fat binary" or "PTX text". On
+ * failure nothing is left. The device's context is current. Loads all kernels at once. Since
+ * CUDA 12.2 the driver loads a kernel at its first launch unless CUDA_MODULE_LOADING=EAGER, and
+ * first waits for running kernels to end. One of those may wait for the kernel that is being
+ * launched. */
 weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
                            const char *const *names, int count, CUmodule *module,
                            CUfunction *functions, const char **kind);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a NIC needs of this PE's GPU memory: where physical allocations lie, dma-bufs of them, and
- * when what it has written is visible to kernels. See gpu.h. Knows nothing of NICs themselves. */
+/* What a NIC needs of this PE's GPU memory: the position of physical allocations, dma-bufs of them,
+ * and when data that it wrote is visible to kernels. See gpu.h. This file knows nothing of NICs
+ * themselves. */
 #include "gpu/gpu.h"
 
 #include "base/status.h"
@@ -12,13 +13,13 @@ bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes)
 {
     struct gpu_heap *heap = &gpu->heap;
     bool found = false;
-    pthread_mutex_lock(&heap->adopted_lock);
+    pthread_mutex_lock(&heap->chunks_lock);
     for (int i = 0; i < heap->chunk_count && !found; i++) {
         found = offset - heap->chunks[i].offset < heap->chunks[i].bytes;
         *start = heap->chunks[i].offset;
         *bytes = heap->chunks[i].bytes;
     }
-    pthread_mutex_unlock(&heap->adopted_lock);
+    pthread_mutex_unlock(&heap->chunks_lock);
     return found;
 }
 
@@ -33,12 +34,12 @@ size_t gpu_list_extents(struct gpu *gpu, struct gpu_extent *list, size_t most)
 {
     struct gpu_heap *heap = &gpu->heap;
     size_t n = 0;
-    pthread_mutex_lock(&heap->adopted_lock);
+    pthread_mutex_lock(&heap->chunks_lock);
     for (int i = 0; i < heap->chunk_count; i++)
         list_one(&heap->chunks[i], list, most, &n);
-    for (const struct gpu_adopted *a = heap->adopted; a; a = a->next)
+    for (const struct gpu_registered *a = heap->registered; a; a = a->next)
         list_one(&a->chunk, list, most, &n);
-    pthread_mutex_unlock(&heap->adopted_lock);
+    pthread_mutex_unlock(&heap->chunks_lock);
     return n;
 }
 
@@ -53,7 +54,7 @@ weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int
     *fd = -1;
     if (!gpu->cuda.MemGetHandleForAddressRange)
         return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "this CUDA driver has no cuMemGetHandleForAddressRange; version 11.7 has");
+                         "this CUDA driver has no cuMemGetHandleForAddressRange; CUDA 11.7 has");
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory of the job made accessible to the GPU. The host heap is pinned as far as it has been
- * handed out, in steps that double: pinning all of its reservation would take the memory that the
- * reservation does not. */
+/* Pins host memory of the job so that the GPU can access it. The host heap is pinned as far as it
+ * has been allocated, in steps that double: pinning the whole reservation would take memory that
+ * the reservation itself does not take. */
 #include "gpu/gpu.h"
 
 #include "base/log.h"
@@ -11,11 +11,11 @@
 
 enum { FIRST_STEP = 4 << 20 };
 
-static CUresult pin(struct gpu *gpu, char *address, size_t bytes)
+static CUresult pin_block(struct gpu *gpu, char *address, size_t bytes)
 {
     CUresult result = gpu->cuda.MemHostRegister(
         address, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    /* PEs that are threads share mappings: another one was first, and will undo it. */
+    /* PEs that are threads share mappings: another PE pinned it first and will unpin it. */
     if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
         return CUDA_SUCCESS;
     if (!result)
@@ -32,7 +32,8 @@ static weft_status pin_step(struct gpu *gpu, size_t from, size_t to)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     pins->undo = undo;
     for (int slot = 0; slot < pins->slot_count; slot++) {
-        CUresult result = pin(gpu, pins->slots + (size_t)slot * pins->stride + from, to - from);
+        CUresult result =
+            pin_block(gpu, pins->slots + (size_t)slot * pins->stride + from, to - from);
         if (result)
             return cuda_fail(&gpu->cuda, result, "cuMemHostRegister of %zu KiB of the host heap",
                              (to - from) >> 10);
@@ -75,7 +76,7 @@ void gpu_unpin_heap(struct gpu *gpu)
     gpu->registered_box = NULL;
 }
 
-static weft_status note_range(struct gpu *gpu, void *address)
+static weft_status record_range(struct gpu *gpu, void *address)
 {
     pthread_mutex_lock(&gpu->registrations_lock);
     size_t count = gpu->pinned_range_count;
@@ -97,37 +98,37 @@ weft_status gpu_pin_range(struct gpu *gpu, void *address, size_t bytes)
     CUresult result = gpu->cuda.MemHostRegister(
         address, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (!result)
-        status = note_range(gpu, address);
+        status = record_range(gpu, address);
     if (status)
         gpu->cuda.MemHostUnregister(address);
     gpu_leave(&gpu->device);
-    /* PEs that are threads share mappings: another one was first, and will undo it. */
+    /* PEs that are threads share mappings: another PE pinned it first and will unpin it. */
     return result && result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
                ? cuda_fail(&gpu->cuda, result, "cuMemHostRegister of %zu KiB", bytes >> 10)
                : status;
 }
 
-weft_status gpu_seen(struct gpu *gpu, void *address, CUdeviceptr *seen)
+weft_status gpu_device_pointer(struct gpu *gpu, void *address, CUdeviceptr *pointer)
 {
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.MemHostGetDevicePointer(seen, address, 0);
+    CUresult result = gpu->cuda.MemHostGetDevicePointer(pointer, address, 0);
     gpu_leave(&gpu->device);
     return result ? cuda_fail(&gpu->cuda, result, "cuMemHostGetDevicePointer of %p", address)
                   : WEFT_OK;
 }
 
-/* That of an adapter which a GPU carries out is in memory of a GPU. The driver takes registers of
- * devices only with a flag of its own, which it refuses for plain memory: so they are told
- * apart. */
-weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *seen,
+/* The register of a stand-in NIC whose engine runs on a GPU lies in GPU memory. The driver accepts
+ * device registers only with CU_MEMHOSTREGISTER_IOMEMORY, which it refuses for plain memory; that
+ * tells the two apart. */
+weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdeviceptr *pointer,
                              enum gpu_register_kind *kind)
 {
     const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
     if (gpu_place_of(gpu, address) == GPU_PLACE_DEVICE) {
         *kind = GPU_REGISTER_MEMORY;
-        *seen = (uintptr_t)address;
+        *pointer = (uintptr_t)address;
         return WEFT_OK;
     }
     weft_status status = gpu_enter(&gpu->device);
@@ -141,10 +142,10 @@ weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdev
         result = gpu->cuda.MemHostRegister(address, bytes, flags);
     }
     if (!result)
-        status = note_range(gpu, address);
-    /* Queues may share a register. */
+        status = record_range(gpu, address);
+    /* Queues may share a register, so it may already be registered. */
     if (!result || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
-        result = gpu->cuda.MemHostGetDevicePointer(seen, address, 0);
+        result = gpu->cuda.MemHostGetDevicePointer(pointer, address, 0);
     gpu_leave(&gpu->device);
     return result ? cuda_fail(&gpu->cuda, result, "cuMemHostRegister of a register at %p", address)
                   : status;
@@ -174,7 +175,7 @@ void gpu_unpin_range(struct gpu *gpu, const void *base, size_t bytes)
 
 size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes)
 {
-    const struct gpu_pins *pins = gpu->main ? &gpu->main->pins : &gpu->pins;
+    const struct gpu_pins *pins = gpu->owner ? &gpu->owner->pins : &gpu->pins;
     size_t offset = (uintptr_t)address - (uintptr_t)pins->slots;
     if (!pins->count || offset >= pins->stride * (size_t)pins->slot_count)
         return bytes;

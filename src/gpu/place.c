@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kind of memory an address is. See gpu.h. */
+/* Determines the kind of memory at an address. See gpu.h. */
 #include "gpu/gpu.h"
 
 #include <link.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static bool registered(struct gpu *gpu, uintptr_t address, enum gpu_place *place)
+static bool find_registration(struct gpu *gpu, uintptr_t address, enum gpu_place *place)
 {
     bool found = false;
     pthread_mutex_lock(&gpu->registrations_lock);
@@ -23,23 +23,23 @@ static bool registered(struct gpu *gpu, uintptr_t address, enum gpu_place *place
 enum gpu_place gpu_place_of(struct gpu *gpu, const void *pointer)
 {
     uintptr_t address = (uintptr_t)pointer;
-    if (gpu->main)
-        gpu = gpu->main;
+    if (gpu->owner)
+        gpu = gpu->owner;
     if (address - gpu->heap.reservation < gpu->heap.reserved_bytes)
         return GPU_PLACE_DEVICE;
     enum gpu_place place;
-    if (gpu->registrations && registered(gpu, address, &place))
+    if (gpu->registrations && find_registration(gpu, address, &place))
         return place;
     unsigned type = 0;
-    /* The driver refuses an address that it does not know. */
+    /* The driver refuses an address that is unknown to it. */
     if (gpu->cuda.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address))
         return GPU_PLACE_PLAIN;
     return type == CU_MEMORYTYPE_DEVICE ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
 }
 
-/* -------------------------------------------------------------------- without the driver's word */
+/* --------------------------------------------------------------------- without a driver query */
 
-static int first_object(struct dl_phdr_info *info, size_t bytes, void *start)
+static int find_first_object(struct dl_phdr_info *info, size_t bytes, void *start)
 {
     (void)bytes;
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -48,24 +48,25 @@ static int first_object(struct dl_phdr_info *info, size_t bytes, void *start)
         *(uintptr_t *)start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
         break;
     }
-    return 1; /* the first one is the program itself */
+    return 1; /* the first object is the program itself */
 }
 
-/* The program and the heap that grows behind it (brk): nobody maps anything between. */
-static bool in_program(uintptr_t address)
+/* Returns whether the address lies in the program or in the brk heap behind it; nothing else is
+ * mapped between them. */
+static bool is_in_program(uintptr_t address)
 {
     static _Atomic uintptr_t start;
     uintptr_t from = atomic_load_explicit(&start, memory_order_relaxed);
     if (!from) {
-        dl_iterate_phdr(first_object, &from);
+        dl_iterate_phdr(find_first_object, &from);
         atomic_store_explicit(&start, from, memory_order_relaxed);
     }
     return from && address >= from && address < (uintptr_t)sbrk(0);
 }
 
-/* The part of this thread's stack that is in use. Lanes of the stand-in of a GPU run on stacks of
- * their own. */
-static bool on_stack(uintptr_t address)
+/* Returns whether the address lies in the used part of this thread's stack. Lanes of the stand-in
+ * GPU run on stacks of their own. */
+static bool is_on_stack(uintptr_t address)
 {
     static _Thread_local uintptr_t lowest, end;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -90,8 +91,8 @@ enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *pointer)
     uintptr_t address = (uintptr_t)pointer;
     const struct gpu_pins *pins = &gpu->pins;
     if (address - (uintptr_t)pins->slots < pins->stride * (size_t)pins->slot_count)
-        return GPU_PLACE_PINNED; /* the host heap, whether all of it is or not */
-    if (on_stack(address) || in_program(address))
+        return GPU_PLACE_PINNED; /* the host heap, even if this part is not pinned yet */
+    if (is_on_stack(address) || is_in_program(address))
         return GPU_PLACE_PLAIN;
     return gpu_place_of(gpu, pointer);
 }

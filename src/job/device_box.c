@@ -3,7 +3,7 @@
 #include "job/device_state.h"
 
 #include "base/type_names.h"
-#include "gpu/coll_kernels.h"
+#include "gpu/coll/kernels.h"
 #include "path/gda/error.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 
 #include <stdlib.h>
 #include <string.h>

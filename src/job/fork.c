@@ -4,7 +4,7 @@
  * word to anybody, so that each call on it is refused and the parent's job goes on. The fast paths
  * need no check for that: their bounds are 0 then. */
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 #include "job/job.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void disown(struct weft_job *job)
         ctx->gpu = NULL;
     }
     if (job->gpu)
-        gpu_map_forget_all(job->gpu->heap.map);
+        gpu_map_abandon(job->gpu->heap.map);
     job->boot->ops->forked(job->boot);
 }
 

@@ -153,8 +153,8 @@ weft_status job_gpu_open(struct weft_job *job)
         return status;
     }
     job->gpu = job->paths.gpu = gpu;
-    gpu->stripes_told = job_show_stripes;
-    gpu->stripes_told_to = job;
+    gpu->stripes_changed = job_show_stripes;
+    gpu->stripes_changed_context = job;
     job->box->gpu = gpu->device.ordinal;
     job_gpu_pin(job, job->heap_end);
     return choose_and_fill(job);

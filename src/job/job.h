@@ -57,8 +57,8 @@ enum { TEAM_SLOTS = 1024, TEAM_SLOT_WORDS = TEAM_SLOTS / 64, PACKET_BYTES = 56, 
 /* What one member of a team sends another: mailboxes[i] of a PE's area is written by member i
  * alone.
  * flag: the sender has reached this phase of the team's sequence of collectives. packet: a small
- * payload and its number in one cache line, two of them for even and odd numbers (see ops/coll.h
- * for why two are enough). */
+ * payload and its number in one cache line, two of them for even and odd numbers (see
+ * ops/coll/coll.h for why two are enough). */
 struct mailbox {
     _Alignas(64) _Atomic uint64_t flag;
     struct {
@@ -90,10 +90,10 @@ struct weft_team {
     bool direct;              /* every member's memory can be loaded and stored */
     bool split_off;           /* may be destroyed */
     int radix;                /* of its barrier: a member tells radix - 1 others in a round */
-    int leader;        /* goes first out of the next barrier or sync (ops/coll.h), -1: nobody */
-    uint64_t sequence; /* phases used so far */
-    uint64_t packets;  /* packet exchanges so far */
-    struct team_coll *coll; /* of ops/coll_kernel.c; NULL: no collective on GPU memory yet */
+    int leader; /* goes first out of the next barrier or sync (ops/coll/coll.h), -1: nobody */
+    uint64_t sequence;      /* phases used so far */
+    uint64_t packets;       /* packet exchanges so far */
+    struct team_coll *coll; /* of ops/coll/kernel.c; NULL: no collective on GPU memory yet */
     void *scratch;          /* [n] packets: for exchanges that must not fail for want of memory */
     struct mailbox *mailboxes; /* own area: mailboxes[i] is written by member i */
     struct mailbox *
@@ -144,14 +144,14 @@ struct weft_job {
     struct gpu *gpu;        /* NULL until GPU memory is first asked for; paths.gpu is the same */
     bool *gpu_pairs;        /* [npes * npes] which PEs reach whose GPU memory by load and store */
     struct job_calls calls; /* on streams */
-    void *stream_calls; /* kept for captured graphs (ops/stream.c), for good: each begins with the
-                           next */
-    void *far_streams;  /* of ops/stream_far.c; ended by: */
+    void *stream_calls;     /* kept for captured graphs (ops/stream/stream.c), for good: each begins
+                               with the     next */
+    void *far_streams;      /* of ops/stream/host_callback.c; ended by: */
     void (*end_far_streams)(struct weft_job *job);
-    struct weft_file *files;       /* of ops/file.c, that are open; closed by: */
+    struct weft_file *files;       /* of ops/file/file.c, that are open; closed by: */
     struct file_tunes *file_tunes; /* likewise; NULL: no file has been opened */
     void (*end_files)(struct weft_job *job);
-    void *mappings; /* of ops/map.c; ended by: */
+    void *mappings; /* of ops/rma/map.c; ended by: */
     void (*end_mappings)(struct weft_job *job);
     void *program_context; /* CUDA context that the program had made current before weft_init() */
     bool checking;

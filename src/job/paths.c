@@ -6,7 +6,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "boot/agree.h"
-#include "gpu/relay.h"
+#include "gpu/multipath/relay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,7 +268,7 @@ static void drop_path(struct weft_job *job, weft_kind kind, int pe, const char *
     choice->failed |= 1u << choice->path;
     choice->proven = false;
     if (kind == WEFT_GPU && job->gpu->slot_of[pe] >= 0)
-        gpu_relay_late(job->gpu, job->gpu->slot_of[pe]);
+        gpu_relay_add_fallback(job->gpu, job->gpu->slot_of[pe]);
     job_show_failed(job, kind, pe, choice->path, evidence);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "box/choices.h"
-#include "gpu/stripe.h"
+#include "gpu/multipath/stripe.h"
 
 #include <stdio.h>
 #include <string.h>

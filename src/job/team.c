@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Teams: their members, and where the members' synchronisation areas are. How a team comes to its
- * place among these areas is known in ops/team.c. */
+ * place among these areas is known in ops/setup/team.c. */
 #include "job/device_state.h"
 
 #include <stdlib.h>

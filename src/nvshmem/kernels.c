@@ -10,7 +10,7 @@
 #include "gpu/gpu.h"
 #include "job/device_state.h"
 #include "nvshmem/run_simt.h"
-#include "ops/coll_kernel.h"
+#include "ops/coll/kernel.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #include "nvshmem/unique_id.h"
 
 #include "base/status.h"
-#include "boot/unique_id.h"
+#include "boot/rendezvous/unique_id.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "ops/access.h"
 
 #include "base/compare.h"
-#include "gpu/adopt.h"
+#include "gpu/register.h"
 #include "job/waiter.h"
 
 #include <unistd.h>
@@ -54,11 +54,11 @@ static bool adopted(const struct weft_ctx *ctx, const void *address, size_t byte
                     enum segment_id *segment, size_t *offset)
 {
     struct gpu *gpu = ctx->gpu;
-    if (!gpu || !gpu->heap.adopted)
+    if (!gpu || !gpu->heap.registered)
         return false;
     *segment = SEG_GPU;
     *offset = (uintptr_t)address - gpu_heap_own(&gpu->heap)->base;
-    return gpu_adopt_holds(&gpu->heap, *offset, bytes);
+    return gpu_registered_holds(&gpu->heap, *offset, bytes);
 }
 
 bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,

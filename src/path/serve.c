@@ -19,7 +19,7 @@ enum {
 /* An event of the GPU after the first `begun` requests. */
 struct serve_event {
     uint64_t begun;
-    struct gpu_mark *event;
+    struct gpu_event *event;
 };
 
 struct serve {
@@ -51,7 +51,8 @@ weft_status serve_open(const struct path_world *world, struct serve **result)
 static void drop_events(struct serve *serve)
 {
     for (; serve->first_event < serve->next_event; serve->first_event++)
-        gpu_mark_drop(serve->world->gpu, &serve->events[serve->first_event % EVENTS_MOST].event);
+        gpu_event_release(serve->world->gpu,
+                          &serve->events[serve->first_event % EVENTS_MOST].event);
 }
 
 void serve_close(struct serve *serve)
@@ -127,7 +128,7 @@ static weft_status drain_stream(struct serve *serve)
 {
     if (!serve->stream_busy)
         return WEFT_OK;
-    weft_status status = gpu_lane_quiet(serve->world->gpu, SERVE_STREAM);
+    weft_status status = gpu_stream_quiet(serve->world->gpu, SERVE_STREAM);
     if (!status) {
         serve->stream_busy = serve->event_due = false;
         drop_events(serve);
@@ -152,7 +153,7 @@ weft_status serve_poll(struct serve *serve, uint64_t *complete)
     weft_status status = WEFT_OK;
     while (!status && serve->first_event < serve->next_event) {
         struct serve_event *oldest = &serve->events[serve->first_event % EVENTS_MOST];
-        status = gpu_mark_passed(serve->world->gpu, &oldest->event);
+        status = gpu_event_query(serve->world->gpu, &oldest->event);
         if (status || oldest->event)
             break;
         serve->complete = oldest->begun;
@@ -174,7 +175,7 @@ static weft_status record_event(struct serve *serve)
     if (serve->next_event - serve->first_event == EVENTS_MOST)
         return drain_stream(serve);
     next->begun = serve->begun;
-    weft_status status = gpu_mark_put(serve->world->gpu, SERVE_STREAM, &next->event);
+    weft_status status = gpu_event_record(serve->world->gpu, SERVE_STREAM, &next->event);
     if (status)
         return status;
     serve->next_event++;
@@ -354,7 +355,7 @@ static bool store_words(struct serve *serve, const struct serve_request *r, cons
     int n;
     if (serve->next_event - serve->first_event == EVENTS_MOST ||
         !split_into_words(serve, r, data, words, &n) ||
-        gpu_store_marked(serve->world->gpu, SERVE_STREAM, words, n, &next->event) || !next->event)
+        gpu_store_recorded(serve->world->gpu, SERVE_STREAM, words, n, &next->event) || !next->event)
         return false;
     next->begun = serve->begun;
     serve->next_event++;

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "gpu/wc.h"
+#include "gpu/map/wc.h"
 
 #include <linux/futex.h>
 #include <sched.h>
@@ -89,7 +89,7 @@ static void lay_out_one(struct proxy *proxy, uint32_t number, const struct proxy
     if (all->near_counts) {
         proxy->near_counts = all->near_counts + (size_t)number * WEFT_DEV_RING_APART;
         proxy->near_counts[0] = proxy->near_counts[WEFT_DEV_RING_COMPLETED] = number;
-        wc_settle(proxy->near_counts);
+        wc_flush(proxy->near_counts);
     }
     proxy->near_released = number;
     atomic_init(&proxy->taken, number);

@@ -13,8 +13,8 @@
  */
 #include "shmem/routine.h"
 
-#include "ops/coll.h"
-#include "ops/reduce.h"
+#include "ops/coll/coll.h"
+#include "ops/coll/reduce.h"
 
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
 
 #include "base/config.h"
 #include "driver/cuda.h"
-#include "gpu/coll_kernels.h"
-#include "ops/coll_kernel.h"
+#include "gpu/coll/kernels.h"
+#include "ops/coll/kernel.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 #include <weft.h>
 
-#include "ops/coll_choose.h"
+#include "ops/coll/choose.h"
 
 /* What a job on this machine would take, without one: "built in", "of FILE, measured DATE by 4 PEs
  * on 4 NVIDIA H200", or why a file was refused. Opens the driver only where there is a file to be

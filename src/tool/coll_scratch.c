@@ -2,7 +2,7 @@
 /* See coll_scratch.h. */
 #include "tool/coll_scratch.h"
 
-#include "gpu/coll.h"
+#include "gpu/coll/coll.h"
 
 #include <stdio.h>
 

@@ -3,8 +3,8 @@
 #include "tool/coll_way.h"
 
 #include "base/config.h"
-#include "gpu/coll_kernels.h"
-#include "ops/coll_prove.h"
+#include "gpu/coll/kernels.h"
+#include "ops/coll/prove.h"
 #include "tool/coll_rates.h"
 
 #include <string.h>

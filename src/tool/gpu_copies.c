@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 #include "job/job.h"
 
 #include <sched.h>
@@ -57,7 +57,7 @@ static weft_status echo(struct gpu *gpu, struct echo_room *room, uint64_t *flag,
 {
     int slot;
     size_t offset;
-    if (!gpu_map_place(gpu, flag, &slot, &offset))
+    if (!gpu_map_locate(gpu, flag, &slot, &offset))
         return base_fail(WEFT_ERR_ADDRESS, "the flag is not in the GPU heap");
     uint64_t none = 0, limit_ns = 2000000000;
     CUdeviceptr own = (uintptr_t)flag, peer = 0, report = 0;
@@ -66,7 +66,7 @@ static weft_status echo(struct gpu *gpu, struct echo_room *room, uint64_t *flag,
     peer = report + offsetof(struct echo_room, answer);
     void *arguments[] = {&own, &peer, &none, &none, &rounds, &limit_ns, &report};
     weft_status status =
-        gpu_launch(&gpu->module, GPU_weft_kernel_echo, 1, 1, gpu->lanes[0].stream, arguments);
+        gpu_launch(&gpu->module, GPU_weft_kernel_echo, 1, 1, gpu->streams[0].stream, arguments);
     uint64_t start = 0, late = clock_now_ns() + 2 * limit_ns;
     for (uint64_t round = 1; round <= rounds && !status; round++) {
         if (round == 2) /* the kernel has started */

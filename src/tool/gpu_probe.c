@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 #include "gpu/gpu.h"
-#include "gpu/proof_cache.h"
+#include "gpu/test/cache.h"
 #include "tool/map_probe.h"
 
 enum {

@@ -4,11 +4,11 @@
 #ifndef WEFT_TOOL_LAUNCHER_H
 #define WEFT_TOOL_LAUNCHER_H
 
-#include "boot/handshake.h"
-#include "boot/hub.h"
-#include "boot/listen.h"
+#include "boot/hub/hub.h"
 #include "boot/methods.h"
-#include "boot/rendezvous.h"
+#include "boot/rendezvous/handshake.h"
+#include "boot/rendezvous/listen.h"
+#include "boot/rendezvous/rendezvous.h"
 #include "driver/crypto.h"
 #include "tool/tool.h"
 

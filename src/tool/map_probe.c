@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "driver/rm.h"
-#include "gpu/wc.h"
+#include "gpu/map/wc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,7 +77,7 @@ static CUresult try_data(const struct cuda *cuda, CUdeviceptr device, char *mapp
     *where = NULL;
     fill(sent, seed);
     wc_store(mapped, sent, TEST_BYTES);
-    wc_settle(mapped);
+    wc_flush(mapped);
     CUresult result = cuda->MemcpyDtoH(came, device, TEST_BYTES);
     if (!result && memcmp(sent, came, TEST_BYTES) != 0)
         *where = "what the CPU stored";

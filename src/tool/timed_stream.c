@@ -3,8 +3,8 @@
 #include "tool/timed_stream.h"
 
 #include "gpu/gpu.h"
-#include "gpu/lane.h"
-#include "ops/stream.h"
+#include "gpu/stream.h"
+#include "ops/stream/stream.h"
 
 #include <stdlib.h>
 

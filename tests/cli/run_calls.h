@@ -6,7 +6,7 @@
 #ifndef WEFT_TESTS_CLI_RUN_CALLS_H
 #define WEFT_TESTS_CLI_RUN_CALLS_H
 
-#include "run_hosts.h"
+#include "run/hosts.h"
 
 #include <errno.h>
 #include <signal.h>

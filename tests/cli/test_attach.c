@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach.h"
+#include "attach/attach.h"
 #include "base/printable.h"
 #include "box/box.h"
 #include "job/device_state.h"

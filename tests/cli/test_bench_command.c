@@ -6,7 +6,7 @@
 #include "bench/file.h"
 #include "bench/plot.h"
 #include "commands.h"
-#include "run.h"
+#include "run/run.h"
 
 #include "tests/golden.h"
 #include "tool/tool.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How `weft doctor` gets the reports of several nodes: from remote shells (doctor_hosts.c), from
- * the PEs of a job (doctor_job.c), and what a report is (doctor_node.c). Shells and jobs are made
- * up. */
+/* How `weft doctor` gets the reports of several nodes: from remote shells (cli/doctor/hosts.c),
+ * from the PEs of a job (cli/doctor/job.c), and what a report is (cli/doctor/node.c). Shells and
+ * jobs are made up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "doctor.h"
+#include "run/reach.h"
+#include "doctor/doctor.h"
 #include "run_calls.h"
-#include "run_reach.h"
 
 #include "tool/boot.h"
 

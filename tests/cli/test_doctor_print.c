@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `weft doctor` writes as metrics (doctor_metrics.c) and prints of a cluster
- * (doctor_cluster.c): the whole text for machines and nodes that are made up. */
-#include "doctor.h"
+/* What `weft doctor` writes as metrics (cli/doctor/metrics.c) and prints of a cluster
+ * (cli/doctor/cluster.c): the whole text for machines and nodes that are made up. */
+#include "doctor/doctor.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of hosts of `weft run`: what names and numbers it takes, and how PEs are dealt out to
  * them. */
-#include "run_hosts.h"
+#include "run/hosts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

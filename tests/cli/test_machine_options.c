@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "machine/assign.h"
-#include "machine/ladder.h"
+#include "machine/checks/assign.h"
+#include "machine/live/ladder.h"
 #include "probe.h"
 #include "tool/gpu_link.h"
 #include "tool/gpu_probe.h"

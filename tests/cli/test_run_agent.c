@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An agent of `weft run --hosts` (run_agent.c), call by call: the launcher and the PEs are made
+/* An agent of `weft run --hosts` (cli/run/agent.c), call by call: the launcher and the PEs are made
  * up. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a job of `weft run` ends (run_end.c), call by call, with a clock and processes that are made
- * up. */
+/* How a job of `weft run` ends (cli/run/end.c), call by call, with a clock and processes that are
+ * made up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

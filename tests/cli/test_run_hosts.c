@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's side of `weft run --hosts` (run_hosts.c), call by call: remote shells, sockets and
- * agents are made up. */
+/* The launcher's side of `weft run --hosts` (cli/run/hosts.c), call by call: remote shells, sockets
+ * and agents are made up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "run_reach.h"
+#include "run/reach.h"
 #include "run_wires.h"
 
 #include <fcntl.h>

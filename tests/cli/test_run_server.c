@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `weft run` does when PEs join, leave, fail and close their connection (run_server.c): call
- * by call, without sockets. */
+/* What `weft run` does when PEs join, leave, fail and close their connection (cli/run/server.c):
+ * call by call, without sockets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agents of `weft run --hosts` are told (run_setup.c) and by which words they are started
- * (run_reach.c). */
+/* What the agents of `weft run --hosts` are told (cli/run/setup.c) and by which words they are
+ * started (cli/run/reach.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "run/reach.h"
 #include "run_calls.h"
-#include "run_reach.h"
 
 #include <netinet/in.h>
 

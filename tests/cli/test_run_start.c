@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How `weft run` starts PEs (run_start.c): which file, which CPUs, which descriptors and variables,
- * call by call. The child that clone() makes runs here, up to where it would become the program. */
+/* How `weft run` starts PEs (cli/run/start.c): which file, which CPUs, which descriptors and
+ * variables, call by call. The child that clone() makes runs here, up to where it would become the
+ * program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The PEs' streams under `weft run` (run_streams.c): what is read and written when, with
+/* The PEs' streams under `weft run` (cli/run/streams.c): what is read and written when, with
  * descriptors that are made up. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of collectives (src/gpu/coll_kernels.cu) on their own: the members of two teams are
+/* The kernels of collectives (src/gpu/coll/kernels.cu) on their own: the members of two teams are
  * grids on streams of one process, which meet on one GPU or on the executor of CPU threads, with
  * blocks of many threads, so that every exchange of data happens between threads that a litmus
  * test, or ThreadSanitizer, can look at.
@@ -70,7 +70,7 @@ WEFT_DEVICE void store_late(void *p, struct weft_dev_vec16 v)
 #define weft_dev_store_vec16_relaxed(p, v) store_late(p, v)
 #endif
 
-#include "gpu/coll_round.h"
+#include "gpu/coll/round.h"
 
 /* ThreadSanitizer knows nothing of three orders that need no instruction on a GPU: what a stream
  * did before a kernel is done when the kernel begins to say `here`, or to send an offer; stores
@@ -131,7 +131,7 @@ WEFT_DEVICE void end_of_round(struct round *r, int fenced)
 #define await_slots(r) ((void)(r))
 #endif
 
-#include "gpu/coll_kernels.cu"
+#include "gpu/coll/kernels.cu"
 
 #if REMOVED == REMOVED_release
 #define weft_dev_store_u64(p, value, order, scope) (weft_dev_store_u64)(p, value, RELAXED, scope)

@@ -3,7 +3,7 @@
  * run one after the other, those of collectives in the order of FAKE_CUDA_BLOCKS. */
 #include "primitives.h"
 
-#include "gpu/coll_kernels.cu"
+#include "gpu/coll/kernels.cu"
 #include "gpu/kernels.cu"
 
 #include "fake.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft attach` reads memory that a broken program may have overwritten: any bytes in the black
  * boxes must give printable text and a sentence, in bounded time. */
-#include "attach.h"
+#include "attach/attach.h"
 
 #include "box/box.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine/doctor.h"
-#include "machine/whatif.h"
+#include "machine/checks/doctor.h"
+#include "machine/routes/whatif.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

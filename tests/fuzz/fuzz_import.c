@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine/doctor.h"
-#include "machine/explain.h"
-#include "machine/import.h"
+#include "machine/checks/doctor.h"
+#include "machine/checks/explain.h"
+#include "machine/import/import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "machine/infiniband.h"
+#include "machine/live/infiniband_decode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

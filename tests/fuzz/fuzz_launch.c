@@ -2,7 +2,7 @@
 /* Fuzz target: what PEs say to `weft run`. The bytes are pieces {PE, length, contents} of what four
  * PEs send. Whatever they are, the launcher neither fails nor waits, and ends the job only with a
  * sentence. */
-#include "run.h"
+#include "run/run.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 /* Fuzz target: what arrives on a TCP connection of the boot room, in pieces, and what a stranger
  * says instead of a greeting. No frame comes out that was not whole, and nobody without the secret
  * is admitted. */
-#include "boot/handshake.h"
-#include "boot/wire.h"
+#include "boot/hub/wire.h"
+#include "boot/rendezvous/handshake.h"
 
 #include <stdlib.h>
 #include <string.h>

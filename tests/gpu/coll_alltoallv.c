@@ -8,7 +8,7 @@
  *                             is far away */
 #include "coll_job.h"
 
-#include "ops/coll_kernel.h"
+#include "ops/coll/kernel.h"
 
 #include <signal.h>
 

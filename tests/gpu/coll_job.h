@@ -8,7 +8,7 @@
 #include "tests/job/job.h"
 
 #include "driver/cuda.h"
-#include "gpu/coll.h"
+#include "gpu/coll/coll.h"
 #include "job/job.h"
 
 #include <stdlib.h>

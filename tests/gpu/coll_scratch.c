@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives through scratch (gpu/coll_scratch.h), bit for bit against a serial reference: every
+/* Collectives through scratch (gpu/coll/staged.h), bit for bit against a serial reference: every
  * operation where the source, the destination or both are memory of this GPU alone, in place and
  * between elements, of one step and of many.
  *   coll_scratch            all of that
@@ -7,7 +7,7 @@
  *                           come late
  *   coll_scratch lines      the same of lines, which the team has to have seen come whole */
 #include "coll_factor.h"
-#include "ops/coll_kernel.h"
+#include "ops/coll/kernel.h"
 
 enum what {
     BROADCAST,

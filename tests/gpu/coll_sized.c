@@ -8,7 +8,7 @@
  *   coll_sized dies NAME  the last PE is killed while PE 0 waits in it; WEFT_WAIT_LIMIT is far
  *   away */
 #include "coll_job.h"
-#include "ops/coll_kernel.h"
+#include "ops/coll/kernel.h"
 
 #include <signal.h>
 

@@ -25,7 +25,7 @@
  * WEFT_COLL and WEFT_COLL_SMS force ways and blocks. */
 #include "coll_one.h"
 
-#include "ops/coll_kernel.h"
+#include "ops/coll/kernel.h"
 
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory in the CPU's addresses: mappings of the own and of other PEs' memory, copies by the
+/* CPU mapping of GPU memory: mappings of the own and of other PEs' memory, copies by the
  * CPU beside those of the copy engine, at all sizes and alignments, single values and signals,
  * waits, fork, what is refused. The first argument says whether there is to be a way: "works",
  * "none" or "any"; the second, what the reason holds. */
 #include "gpu_test.h"
 #include "own_memory.h"
 
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 
 #include <pthread.h>
 #include <signal.h>

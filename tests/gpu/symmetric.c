@@ -134,7 +134,7 @@ static void refusals(void)
     if (n > 1) {
         piece = make_piece(&cuda, PIECE, ordinal, 0);
         FAILS(weft_register_symmetric(job, (void *)(uintptr_t)piece.base, 8, &symmetric),
-              WEFT_ERR_UNSUPPORTED, "its peers need a descriptor");
+              WEFT_ERR_UNSUPPORTED, "peers need a file descriptor");
         drop_piece(&cuda, piece);
     }
     int devices = 0;
@@ -142,7 +142,7 @@ static void refusals(void)
     if (devices > 1) {
         piece = make_piece(&cuda, PIECE, !ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
         FAILS(weft_register_symmetric(job, (void *)(uintptr_t)piece.base, 8, &symmetric),
-              WEFT_ERR_UNSUPPORTED, "this PE's heap is of GPU");
+              WEFT_ERR_UNSUPPORTED, "this PE's heap is on GPU");
         drop_piece(&cuda, piece);
     }
 }
@@ -206,7 +206,7 @@ static void places(void)
               "registered memory");
         struct piece large = shareable(info.heap_window - info.heap_backed);
         FAILS(weft_register_symmetric(job, (void *)(uintptr_t)large.base, 64, &none),
-              WEFT_ERR_NO_MEMORY, "do not fit into the windows");
+              WEFT_ERR_NO_MEMORY, "do not fit into the GPU heap's windows");
         drop_piece(&cuda, large);
     }
     for (int i = 0; i < 3; i++) {

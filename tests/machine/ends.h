@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "machine/explain.h"
-#include "machine/routes.h"
+#include "machine/checks/explain.h"
+#include "machine/routes/routes.h"
 
 static inline struct endpoint end_of(const struct machine *m, const char *name)
 {

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "machine/assign.h"
-#include "machine/doctor.h"
-#include "machine/whatif.h"
+#include "machine/checks/assign.h"
+#include "machine/checks/doctor.h"
+#include "machine/routes/whatif.h"
 
 static struct machine *load(const char *what, const char *changes)
 {

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "ends.h"
-#include "machine/explain.h"
-#include "machine/routes.h"
+#include "machine/checks/explain.h"
+#include "machine/routes/routes.h"
 
 static struct machine *make(const char *description)
 {

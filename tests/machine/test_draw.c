@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "machine/routes.h"
-#include "machine/whatif.h"
-#include "topo_draw.h"
+#include "topo/draw.h"
+#include "machine/routes/routes.h"
+#include "machine/routes/whatif.h"
 
 static struct machine *load(const char *what, const char *changes)
 {

@@ -16,9 +16,9 @@
 #include <net/if.h>
 #include <sys/socket.h>
 
-#include "machine/doctor.h"
-#include "machine/ethernet.h"
-#include "machine/live.h"
+#include "machine/checks/doctor.h"
+#include "machine/live/ethernet_decode.h"
+#include "machine/live/live.h"
 
 /* Some of each speed by the header's own names. */
 static void test_modes(void **state)

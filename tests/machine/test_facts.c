@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "machine/doctor.h"
+#include "machine/checks/doctor.h"
 #include "machine/facts.h"
 #include "machine/pci_config.h"
-#include "machine/routes.h"
-#include "machine/whatif.h"
+#include "machine/routes/routes.h"
+#include "machine/routes/whatif.h"
 
 /* --- links ------------------------------------------------------------------------------------ */
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "machine/growth.h"
+#include "machine/describe/growth.h"
 #include "machine/machine.h"
 
 static struct machine *load(void)

@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "ends.h"
-#include "machine/doctor.h"
-#include "machine/import.h"
-#include "machine/routes.h"
+#include "machine/checks/doctor.h"
+#include "machine/import/import.h"
+#include "machine/routes/routes.h"
 
 static struct machine *load(const char *name)
 {

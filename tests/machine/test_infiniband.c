@@ -9,9 +9,9 @@
 #include <rdma/ib_user_mad.h>
 #include <stdlib.h>
 
-#include "machine/doctor.h"
-#include "machine/infiniband.h"
-#include "machine/live.h"
+#include "machine/checks/doctor.h"
+#include "machine/live/infiniband_decode.h"
+#include "machine/live/live.h"
 
 enum { HEADER = sizeof(struct ib_user_mad_hdr), PACKET = HEADER + INFINIBAND_MAD_BYTES };
 

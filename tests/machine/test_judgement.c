@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "machine/checks.h"
-#include "machine/doctor.h"
-#include "machine/explain.h"
-#include "machine/whatif.h"
+#include "machine/checks/checks.h"
+#include "machine/checks/doctor.h"
+#include "machine/checks/explain.h"
+#include "machine/routes/whatif.h"
 
 static struct machine *load(const char *name, const char *changes)
 {

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "machine/ladder.h"
-#include "machine/ladder_verbs.h"
+#include "machine/live/ladder.h"
+#include "machine/live/ladder_verbs.h"
 
 static void test_no_device(void **state)
 {

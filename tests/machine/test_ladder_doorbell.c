@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "driver/mlx5.h"
-#include "machine/explain.h"
-#include "machine/ladder.h"
+#include "machine/checks/explain.h"
+#include "machine/live/ladder.h"
 
 enum { REGISTERS_MOST = 8192 };
 

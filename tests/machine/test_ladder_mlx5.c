@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "driver/mlx5.h"
-#include "machine/ladder_mlx5.h"
+#include "machine/live/ladder_mlx5.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "driver/cuda.h"
-#include "machine/explain.h"
-#include "machine/ladder.h"
-#include "machine/ladder_verbs.h"
+#include "machine/checks/explain.h"
+#include "machine/live/ladder.h"
+#include "machine/live/ladder_verbs.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -17,7 +17,7 @@
 #include <hwloc.h>
 
 #include "machine/machine.h"
-#include "machine/routes.h"
+#include "machine/routes/routes.h"
 #include "made_tree.h"
 
 static int make_tree(void **state)

@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 
-#include "machine/doctor.h"
-#include "machine/explain.h"
+#include "machine/checks/doctor.h"
+#include "machine/checks/explain.h"
 
 #define ROOT0 "pci0000:00/0000:00:01.0"
 #define ROOT1 "pci0000:80/0000:80:01.0"

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "machine/doctor.h"
-#include "machine/explain.h"
-#include "machine/growth.h"
+#include "machine/checks/doctor.h"
+#include "machine/checks/explain.h"
+#include "machine/describe/growth.h"
 
 static const char gpu0[] = "sys/devices/pci0000:00/0000:00:01.0/0000:10:00.0";
 static const char gpu1[] = "sys/devices/pci0000:08/0000:08:01.0/0000:11:00.0";

@@ -3,7 +3,7 @@
  * file alone, in a small tree that imitates /sys, /proc and /dev. */
 #include <stdlib.h>
 
-#include "machine/live.h"
+#include "machine/live/live.h"
 #include "machine/machine.h"
 #include "made_tree.h"
 

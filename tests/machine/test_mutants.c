@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "machine/doctor.h"
-#include "machine/explain.h"
+#include "machine/checks/doctor.h"
+#include "machine/checks/explain.h"
 
 /* The small ones, which between them have every kind of thing. */
 static const char *const machines[] = {"no-gpu", "geforce-2-acs", "vm-p2p-clique",

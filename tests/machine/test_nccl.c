@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "machine/import.h"
-#include "machine/whatif.h"
-#include "topo.h"
+#include "machine/import/import.h"
+#include "machine/routes/whatif.h"
+#include "topo/topo.h"
 
 enum { DEPTH_MOST = 32, DEVICES_MOST = 64 };
 

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "machine/routes.h"
+#include "machine/routes/routes.h"
 #include "path/net/near.h"
 #include "path/net/pick.h"
 

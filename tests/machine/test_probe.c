@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "driver/cuda.h"
-#include "gpu/proof_cache.h"
-#include "machine/doctor.h"
-#include "machine/explain.h"
+#include "gpu/test/cache.h"
+#include "machine/checks/doctor.h"
+#include "machine/checks/explain.h"
 #include "probe.h"
 
 static int (*live)(void);

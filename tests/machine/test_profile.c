@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "machine/cluster.h"
+#include "machine/checks/cluster.h"
 
 static struct profile profile_a100(void)
 {

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "machine/doctor.h"
-#include "machine/explain.h"
-#include "machine/whatif.h"
+#include "machine/checks/doctor.h"
+#include "machine/checks/explain.h"
+#include "machine/routes/whatif.h"
 
 /* `a` NULL: told by doctor; else by explain of a and b. `fault` NULL: in the file as it is. */
 static const struct {

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "machine/routes.h"
-#include "machine/whatif.h"
+#include "machine/routes/routes.h"
+#include "machine/routes/whatif.h"
 
 static struct machine *load(const char *name)
 {

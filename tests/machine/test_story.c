@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "machine/doctor.h"
-#include "machine/explain.h"
+#include "machine/checks/doctor.h"
+#include "machine/checks/explain.h"
 #include "machine/facts.h"
-#include "machine/whatif.h"
+#include "machine/routes/whatif.h"
 
 static const char *const machines[] = {
     MACHINES "/container-2-of-8.json",

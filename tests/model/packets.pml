@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets of src/ops/coll.h: each lane has SLOTS packets used in turn, and one-sided broadcasts may
+/* Packets of src/ops/coll/coll.h: each lane has SLOTS packets used in turn, and one-sided broadcasts may
  * run in between. Claim: a payload is never overwritten before it has been read, with two slots
  * and any mixture of exchanges and broadcasts. With one slot (-DSLOTS=1) the claim is false, and
  * so it is when broadcasts, which let a root run ahead, would use packets (-DPACKET_BROADCAST). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds of src/gpu/coll_kernels.cu: exchanges and broadcasts by packets in two sets of slots used in turn, exchanges by
+/* Rounds of src/gpu/coll/kernels.cu: exchanges and broadcasts by packets in two sets of slots used in turn, exchanges by
  * lines in two others, direct rounds with flags, and those of one block in which the members only meet, in front of copies and behind them, in any mixture;
  * B blocks a kernel, of which each works with its own number's at the other members, and kernels of a member run one
  * after the other. RESIDENT of a kernel's blocks run at a time, in any order, and the tickets that they draw are their numbers.

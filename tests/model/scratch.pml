@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds through scratch (src/gpu/coll_scratch.h) between exchanges by packets that use the same memory: each member has
+/* Rounds through scratch (src/gpu/coll/staged.h) between exchanges by packets that use the same memory: each member has
  * a place for each other, twice. Through scratch the one is filled in even steps and the other in odd ones, and what is
  * stored looks like a packet of the next round; packets are in the one in even rounds and in the other in odd ones. One
  * block a member: blocks of different numbers never meet. Claims: no place is filled before it was taken out, everyone takes

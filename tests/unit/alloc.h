@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath ops/alloc.c: the other PEs are what coll_exchange() says of them, and each
+/* What is beneath ops/setup/alloc.c: the other PEs are what coll_exchange() says of them, and each
  * call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
  * (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_ALLOC_H
@@ -9,11 +9,11 @@
 #include "tests/unit/ops_job.h"
 
 #include "memory/heap.h"
-#include "ops/coll.h"
+#include "ops/coll/coll.h"
 
 #include <stdio.h>
 
-/* What the PEs exchange, as ops/alloc.c has it. */
+/* What the PEs exchange, as ops/setup/alloc.c has it. */
 struct request {
     uint64_t operation, bytes, align, offset, kind;
 };
@@ -175,9 +175,9 @@ static int set_up(void **state)
     memset(ops_heaps[OPS_PE], 0x5a, OPS_HEAP);
     ops.team.scratch = scratch;
     ops.job.heap = heap_create(OPS_HEAP);
-    ops.gpu.books = heap_create(OPS_GPU_BYTES);
+    ops.gpu.allocator = heap_create(OPS_GPU_BYTES);
     size_t system;
-    assert_int_equal(heap_alloc(ops.gpu.books, OPS_GPU_SYSTEM, 64, &system), WEFT_OK);
+    assert_int_equal(heap_alloc(ops.gpu.allocator, OPS_GPU_SYSTEM, 64, &system), WEFT_OK);
     assert_int_equal(system, 0);
     return 0;
 }
@@ -187,7 +187,7 @@ static int tear_down(void **state)
     (void)state;
     assert_true(none_is_held());
     heap_destroy(ops.job.heap);
-    heap_destroy(ops.gpu.books);
+    heap_destroy(ops.gpu.allocator);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A team of three PEs with GPUs, for tests of ops/coll_kernel.c: what is beneath it only records
+/* A team of three PEs with GPUs, for tests of ops/coll/kernel.c: what is beneath it only records
  * what it is given, and each call can be made to fail. cmocka.h comes first. The program is
  * linked with --wrap of all of it (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_COLL_KERNEL_H
@@ -10,11 +10,11 @@
 
 #include "base/config.h"
 #include "base/log.h"
-#include "gpu/coll.h"
-#include "gpu/map.h"
-#include "ops/coll_engines.h"
-#include "ops/coll_kernel.h"
-#include "ops/coll_prove.h"
+#include "gpu/coll/coll.h"
+#include "gpu/map/map.h"
+#include "ops/coll/engines.h"
+#include "ops/coll/kernel.h"
+#include "ops/coll/prove.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ enum {
     PLAIN = 0x50000000,
 };
 
-/* What a member sends the others, as ops/coll_kernel.c has it. */
+/* What a member sends the others, as ops/coll/kernel.c has it. */
 struct sent {
     int32_t status, most_blocks, wish, has;
     uint64_t number;
@@ -98,7 +98,7 @@ static int slot_of[NPES] = {-1, -1, 1, -1, 2, -1, -1, 3, -1, -1};
 static struct gpu_window windows[4];
 static struct sent scratch[2 * COLL_MEMBERS];
 static struct gpu_map map;
-static struct map_way *const some_way = (struct map_way *)&map;
+static struct map_backend *const some_way = (struct map_backend *)&map;
 static struct boot boot = {.local_pe = 1};
 static struct gpu_coll gpu_coll;
 static struct cuda cuda;

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "gpu/gpu.h"
-#include "gpu/map_way.h"
+#include "gpu/map/backend.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -95,7 +95,7 @@ static weft_status fake_do_map(struct gpu_map *map, struct map_memory *memory, s
 static void fake_unmap(struct gpu_map *map, struct map_piece *piece)
 {
     note("U%zu ", piece->bytes / MIB);
-    map_reserved(piece->at, piece->bytes);
+    map_unmap_to_reserved(piece->at, piece->bytes);
     fake.mapped--;
 }
 
@@ -104,13 +104,13 @@ static void fake_close(struct gpu_map *map)
     fake.closed++;
 }
 
-static const struct map_way fake_way = {.name = "fake",
-                                        .what = "a file",
-                                        .learn = fake_learn,
-                                        .forget = fake_forget,
-                                        .map = fake_do_map,
-                                        .unmap = fake_unmap,
-                                        .close = fake_close};
+static const struct map_backend fake_way = {.name = "fake",
+                                            .what = "a file",
+                                            .import = fake_learn,
+                                            .forget = fake_forget,
+                                            .map = fake_do_map,
+                                            .unmap = fake_unmap,
+                                            .close = fake_close};
 
 static int fake_open(void **state)
 {
@@ -133,7 +133,7 @@ static int fake_end(void **state)
 }
 
 /* A GPU side with windows of 256 MiB; nothing is mapped, and `way` is the chosen one. */
-static struct gpu_map *fake_make(const struct map_way *way)
+static struct gpu_map *fake_make(const struct map_backend *way)
 {
     memset(&gpu, 0, sizeof gpu);
     memset(heap_windows, 0, sizeof heap_windows);
@@ -159,7 +159,7 @@ static struct gpu_map *fake_make(const struct map_way *way)
         heap_windows[slot].mapped = true;
     }
     assert_int_equal(gpu_map_create(&gpu), WEFT_OK);
-    gpu.heap.map->way = way;
+    gpu.heap.map->backend = way;
     gpu.heap.map->started = true;
     return gpu.heap.map;
 }
@@ -186,8 +186,9 @@ static inline const char *fake_at(int slot, size_t offset, size_t bytes)
 static void fake_chunk(int slot, size_t offset, size_t bytes, int fd)
 {
     CUmemGenericAllocationHandle handles[SLOTS] = {11, 12, 13};
-    gpu_map_learn(gpu.heap.map, slot,
-                  &(struct gpu_chunk){.offset = offset, .bytes = bytes, .handles = handles}, fd);
+    gpu_map_add_memory(gpu.heap.map, slot,
+                       &(struct gpu_chunk){.offset = offset, .bytes = bytes, .handles = handles},
+                       fd);
 }
 
 static void fake_destroy(void)

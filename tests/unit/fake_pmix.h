@@ -9,9 +9,9 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "boot/member.h"
+#include "boot/hub/member.h"
 #include "boot/methods.h"
-#include "boot/unique_id.h"
+#include "boot/rendezvous/unique_id.h"
 #include "driver/pmix.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath ops/file.c, which only records: each call can fail. cmocka.h comes first. The
- * program is linked with --wrap of all of it (CMakeLists.txt). */
+/* What is beneath ops/file/file.c, which only records: each call can fail. cmocka.h comes first.
+ * The program is linked with --wrap of all of it (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_FILE_CALLS_H
 #define WEFT_TESTS_UNIT_FILE_CALLS_H
 
@@ -9,7 +9,7 @@
 #include "tests/unit/ops_job.h"
 
 #include "base/log.h"
-#include "ops/file.h"
+#include "ops/file/file.h"
 
 #include <stdio.h>
 

@@ -336,7 +336,7 @@ static struct {
 } places;
 static int mark, some_gpu;
 
-static weft_status place_moves(int number, unsigned lane, struct gpu_mark **m)
+static weft_status place_moves(int number, unsigned lane, struct gpu_event **m)
 {
     assert_true(none_is_held());
     places.lanes |= 1u << lane;
@@ -345,24 +345,24 @@ static weft_status place_moves(int number, unsigned lane, struct gpu_mark **m)
         return base_fail(WEFT_ERR_PATH, "the memory is gone");
     if (places.passes_after) {
         places.marks = places.passes_after;
-        *m = (struct gpu_mark *)(void *)&mark;
+        *m = (struct gpu_event *)(void *)&mark;
     }
     return WEFT_OK;
 }
 
 weft_status __wrap_file_place_put(const struct file_place *place, size_t at, const void *buffer,
-                                  size_t bytes, unsigned lane, struct gpu_mark **m);
+                                  size_t bytes, unsigned lane, struct gpu_event **m);
 weft_status __wrap_file_place_put(const struct file_place *place, size_t at, const void *buffer,
-                                  size_t bytes, unsigned lane, struct gpu_mark **m)
+                                  size_t bytes, unsigned lane, struct gpu_event **m)
 {
     memcpy(place->address + at, buffer, bytes);
     return place_moves(++places.puts, lane, m);
 }
 
 weft_status __wrap_file_place_get(const struct file_place *place, size_t at, void *buffer,
-                                  size_t bytes, unsigned lane, struct gpu_mark **m);
+                                  size_t bytes, unsigned lane, struct gpu_event **m);
 weft_status __wrap_file_place_get(const struct file_place *place, size_t at, void *buffer,
-                                  size_t bytes, unsigned lane, struct gpu_mark **m)
+                                  size_t bytes, unsigned lane, struct gpu_event **m)
 {
     memcpy(buffer, place->address + at, bytes);
     return place_moves(++places.gets, lane, m);
@@ -377,8 +377,8 @@ weft_status __wrap_file_place_settle(const struct file_place *place)
     return places.settle_fails-- > 0 ? base_fail(WEFT_ERR_PEER_DEAD, "the peer is gone") : WEFT_OK;
 }
 
-weft_status __wrap_gpu_mark_passed(struct gpu *gpu, struct gpu_mark **m);
-weft_status __wrap_gpu_mark_passed(struct gpu *gpu, struct gpu_mark **m)
+weft_status __wrap_gpu_event_query(struct gpu *gpu, struct gpu_event **m);
+weft_status __wrap_gpu_event_query(struct gpu *gpu, struct gpu_event **m)
 {
     assert_ptr_equal(gpu, &some_gpu);
     assert_ptr_equal(*m, &mark);
@@ -389,8 +389,8 @@ weft_status __wrap_gpu_mark_passed(struct gpu *gpu, struct gpu_mark **m)
     return WEFT_OK;
 }
 
-void __wrap_gpu_mark_drop(struct gpu *gpu, struct gpu_mark **m);
-void __wrap_gpu_mark_drop(struct gpu *gpu, struct gpu_mark **m)
+void __wrap_gpu_event_release(struct gpu *gpu, struct gpu_event **m);
+void __wrap_gpu_event_release(struct gpu *gpu, struct gpu_event **m)
 {
     assert_ptr_equal(gpu, &some_gpu);
     *m = NULL;

@@ -37,7 +37,7 @@ target_link_options(test_gpu_map_test PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_
 weft_unit_test(gpu_prove SOURCES test_gpu_prove.c)
 target_link_options(test_gpu_prove PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_launch
                     LINKER:--wrap=gpu_wait_stream
-                    LINKER:--wrap=gpu_relay_late,--wrap=gpu_heap_drop
+                    LINKER:--wrap=gpu_relay_add_fallback,--wrap=gpu_heap_drop
                     LINKER:--wrap=proof_cache_knows,--wrap=proof_cache_add)
 weft_unit_test(gpu_adopt SOURCES test_gpu_adopt.c)
 target_link_options(test_gpu_adopt PRIVATE ${WRAP_COUNTED} LINKER:--wrap=boot_agree
@@ -46,7 +46,7 @@ target_link_options(test_gpu_adopt PRIVATE ${WRAP_COUNTED} LINKER:--wrap=boot_ag
 weft_unit_test(gpu_third SOURCES test_gpu_third.c)
 target_link_options(test_gpu_third PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_device_find
                     LINKER:--wrap=gpu_links_read
-                    LINKER:--wrap=gpu_thirds_divide,--wrap=gpu_device_open,--wrap=gpu_machinery_init
+                    LINKER:--wrap=gpu_relays_assign,--wrap=gpu_device_open,--wrap=gpu_machinery_init
                     LINKER:--wrap=gpu_machinery_start LINKER:--wrap=gpu_machinery_stop
                     LINKER:--wrap=gpu_machinery_end
                     LINKER:--wrap=gpu_heap_open_to,--wrap=gpu_heap_unmap_unused,--wrap=gpu_enter

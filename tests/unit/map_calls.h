@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath ops/map.c, which only records: each call can fail. cmocka.h comes first. The
+/* What is beneath ops/rma/map.c, which only records: each call can fail. cmocka.h comes first. The
  * program is linked with --wrap of all of it (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_MAP_CALLS_H
 #define WEFT_TESTS_UNIT_MAP_CALLS_H
@@ -8,9 +8,9 @@
 #include "tests/unit/held_locks.h"
 #include "tests/unit/ops_job.h"
 
-#include "gpu/adopt.h"
 #include "gpu/bounce.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
+#include "gpu/register.h"
 
 #include <weft/map.h>
 
@@ -33,8 +33,8 @@ static char cpu[OPS_PES][OPS_GPU_BYTES]; /* where windows are mapped */
 static struct gpu_map_limits limits = {11, 22, 33, 44};
 static char some_memory[64];
 
-bool __wrap_gpu_map_more(struct gpu_map *of, int slot, size_t offset, size_t bytes);
-bool __wrap_gpu_map_more(struct gpu_map *of, int slot, size_t offset, size_t bytes)
+bool __wrap_gpu_map_extend(struct gpu_map *of, int slot, size_t offset, size_t bytes);
+bool __wrap_gpu_map_extend(struct gpu_map *of, int slot, size_t offset, size_t bytes)
 {
     assert_true(of == &map && slot >= 0 && slot < OPS_PES);
     beneath.mores++;
@@ -65,8 +65,8 @@ void __wrap_gpu_map_own_end(struct gpu_map *of, struct gpu_map_user *user)
     beneath.ended = user->at;
 }
 
-bool __wrap_gpu_map_place(const struct gpu *gpu, const void *address, int *slot, size_t *offset);
-bool __wrap_gpu_map_place(const struct gpu *gpu, const void *address, int *slot, size_t *offset)
+bool __wrap_gpu_map_locate(const struct gpu *gpu, const void *address, int *slot, size_t *offset);
+bool __wrap_gpu_map_locate(const struct gpu *gpu, const void *address, int *slot, size_t *offset)
 {
     assert_ptr_equal(gpu, &ops.gpu);
     for (int pe = 0; pe < OPS_PES; pe++)
@@ -78,8 +78,8 @@ bool __wrap_gpu_map_place(const struct gpu *gpu, const void *address, int *slot,
     return false;
 }
 
-bool __wrap_gpu_adopt_holds(struct gpu_heap *heap, size_t offset, size_t bytes);
-bool __wrap_gpu_adopt_holds(struct gpu_heap *heap, size_t offset, size_t bytes)
+bool __wrap_gpu_registered_holds(struct gpu_heap *heap, size_t offset, size_t bytes);
+bool __wrap_gpu_registered_holds(struct gpu_heap *heap, size_t offset, size_t bytes)
 {
     assert_ptr_equal(heap, &ops.gpu.heap);
     beneath.adopt_offset = offset;
@@ -94,8 +94,8 @@ enum gpu_place __wrap_gpu_place_for_cpu(struct gpu *gpu, const void *address)
     return ops_place_of(address);
 }
 
-bool __wrap_gpu_map_pays_by_size(struct gpu_map *of, const void *host, size_t bytes, bool in);
-bool __wrap_gpu_map_pays_by_size(struct gpu_map *of, const void *host, size_t bytes, bool in)
+bool __wrap_gpu_map_is_faster_by_size(struct gpu_map *of, const void *host, size_t bytes, bool in);
+bool __wrap_gpu_map_is_faster_by_size(struct gpu_map *of, const void *host, size_t bytes, bool in)
 {
     assert_ptr_equal(of, &map);
     assert_ptr_equal(host, some_memory);
@@ -105,10 +105,10 @@ bool __wrap_gpu_map_pays_by_size(struct gpu_map *of, const void *host, size_t by
     return beneath.pays;
 }
 
-bool __wrap_gpu_map_rove(struct gpu_map *of, int slot, size_t offset, void *host, size_t bytes,
-                         bool in);
-bool __wrap_gpu_map_rove(struct gpu_map *of, int slot, size_t offset, void *host, size_t bytes,
-                         bool in)
+bool __wrap_gpu_map_copy_sliding(struct gpu_map *of, int slot, size_t offset, void *host,
+                                 size_t bytes, bool in);
+bool __wrap_gpu_map_copy_sliding(struct gpu_map *of, int slot, size_t offset, void *host,
+                                 size_t bytes, bool in)
 {
     assert_true(of == &map && slot == 2);
     beneath.roves++;
@@ -126,8 +126,8 @@ char *__wrap_gpu_map_test_area(const struct gpu_map *of, int slot)
     return cpu[slot];
 }
 
-const char *__wrap_gpu_map_way_text(const struct gpu_map *of);
-const char *__wrap_gpu_map_way_text(const struct gpu_map *of)
+const char *__wrap_gpu_map_backend_text(const struct gpu_map *of);
+const char *__wrap_gpu_map_backend_text(const struct gpu_map *of)
 {
     assert_ptr_equal(of, &map);
     return "some way";
@@ -147,8 +147,8 @@ struct gpu_bounce_limits __wrap_gpu_bounce_limits(struct gpu *gpu)
     return (struct gpu_bounce_limits){3, 55, 66};
 }
 
-const char *__wrap_wc_manner(void);
-const char *__wrap_wc_manner(void)
+const char *__wrap_wc_isa_name(void);
+const char *__wrap_wc_isa_name(void)
 {
     return "AVX2";
 }
@@ -171,8 +171,8 @@ void __wrap_wc_load(void *to, const void *mapped, size_t bytes)
     beneath.bytes = bytes;
 }
 
-void __wrap_wc_settle(const void *mapped);
-void __wrap_wc_settle(const void *mapped)
+void __wrap_wc_flush(const void *mapped);
+void __wrap_wc_flush(const void *mapped)
 {
     beneath.settled++;
     beneath.settled_at = mapped;
@@ -197,8 +197,10 @@ static int set_up(void **state)
     (void)state;
     memset(&beneath, 0, sizeof beneath);
     ops_begin();
-    map = (struct gpu_map){
-        .way = (const struct map_way *)&map, .windows = windows, .shift = SHIFT, .why = "is new"};
+    map = (struct gpu_map){.backend = (const struct map_backend *)&map,
+                           .windows = windows,
+                           .shift = SHIFT,
+                           .why = "is new"};
     ops.gpu.heap.map = &map;
     ops.gpu.map_test_offset = TEST_AREA;
     for (int pe = 0; pe < OPS_PES; pe++) {

@@ -12,7 +12,7 @@
 
 #include "tests/unit/held_locks.h"
 
-#include "boot/member.h"
+#include "boot/hub/member.h"
 
 #include "base/status.h"
 #include "boot/methods.h"

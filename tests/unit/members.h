@@ -8,7 +8,7 @@
 
 #include "gpu/gpu.h"
 #include "job/waiter.h"
-#include "ops/coll.h"
+#include "ops/coll/coll.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 
 #include "tests/unit/ops_job.h"
 
-#include "ops/coll.h"
+#include "ops/coll/coll.h"
 
 #include <stdio.h>
 #include <stdlib.h>

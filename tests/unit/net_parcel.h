@@ -49,8 +49,8 @@ weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *to, const void
     return copy_status ? base_fail(copy_status, "no copy") : WEFT_OK;
 }
 
-weft_status __wrap_gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark);
-weft_status __wrap_gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark)
+weft_status __wrap_gpu_event_record(struct gpu *gpu, unsigned lane, struct gpu_event **mark);
+weft_status __wrap_gpu_event_record(struct gpu *gpu, unsigned lane, struct gpu_event **mark)
 {
     assert_ptr_equal(gpu, &gpu_here);
     assert_int_equal(lane, copies[copy_count - 1].lane);
@@ -58,12 +58,12 @@ weft_status __wrap_gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark 
     if (mark_status)
         return base_fail(mark_status, "no mark");
     marks_put++;
-    *mark = (struct gpu_mark *)&gpu_here;
+    *mark = (struct gpu_event *)&gpu_here;
     return WEFT_OK;
 }
 
-weft_status __wrap_gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark);
-weft_status __wrap_gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark)
+weft_status __wrap_gpu_event_query(struct gpu *gpu, struct gpu_event **mark);
+weft_status __wrap_gpu_event_query(struct gpu *gpu, struct gpu_event **mark)
 {
     assert_ptr_equal(gpu, &gpu_here);
     assert_non_null(*mark);
@@ -72,8 +72,8 @@ weft_status __wrap_gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark)
     return passed_status ? base_fail(passed_status, "the copy has failed") : WEFT_OK;
 }
 
-void __wrap_gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark);
-void __wrap_gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark)
+void __wrap_gpu_event_release(struct gpu *gpu, struct gpu_event **mark);
+void __wrap_gpu_event_release(struct gpu *gpu, struct gpu_event **mark)
 {
     (void)gpu;
     marks_dropped += *mark != NULL;

@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "boot/handshake.h"
 #include "boot/methods.h"
+#include "boot/rendezvous/handshake.h"
 
 #include <errno.h>
 #include <poll.h>

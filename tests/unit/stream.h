@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath operations in stream order (ops/stream.c): it records what it is given, and
- * each call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
+/* What is beneath operations in stream order (ops/stream/stream.c): it records what it is given,
+ * and each call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
  * (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_STREAM_H
 #define WEFT_TESTS_UNIT_STREAM_H
@@ -10,7 +10,7 @@
 
 #include "base/config.h"
 #include "job/device_watch.h"
-#include "ops/stream.h"
+#include "ops/stream/stream.h"
 
 #include <stdlib.h>
 

@@ -8,10 +8,10 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "boot/listen.h"
-#include "boot/member.h"
+#include "boot/hub/member.h"
 #include "boot/methods.h"
-#include "boot/rendezvous.h"
+#include "boot/rendezvous/listen.h"
+#include "boot/rendezvous/rendezvous.h"
 #include "callocs.h"
 #include "driver/crypto.h"
 

@@ -11,7 +11,7 @@
 #include "tests/unit/held_locks.h"
 #include "tests/unit/ops_path.h"
 
-#include "gpu/adopt.h"
+#include "gpu/register.h"
 #include "job/waiter.h"
 #include "memory/heap.h"
 
@@ -45,8 +45,8 @@ weft_status __wrap_job_check_failed(struct weft_job *job)
     return beneath.failed ? base_fail(WEFT_ERR_PEER_DEAD, "a PE is dead") : WEFT_OK;
 }
 
-bool __wrap_gpu_adopt_holds(struct gpu_heap *heap, size_t offset, size_t bytes);
-bool __wrap_gpu_adopt_holds(struct gpu_heap *heap, size_t offset, size_t bytes)
+bool __wrap_gpu_registered_holds(struct gpu_heap *heap, size_t offset, size_t bytes);
+bool __wrap_gpu_registered_holds(struct gpu_heap *heap, size_t offset, size_t bytes)
 {
     assert_ptr_equal(heap, &ops.gpu.heap);
     beneath.adopt_offset = offset;
@@ -225,7 +225,7 @@ static void memory_of_the_programs_own_is_found_behind_the_segments(void **state
     char *address = gpu_at(OPS_GPU_BYTES + 64);
     beneath.adopted = true;
     assert_false(access_find(&ops.ctx, address, 24, &segment, &offset)); /* nothing is adopted */
-    ops.gpu.heap.adopted = (struct gpu_adopted *)&wait_slot;
+    ops.gpu.heap.registered = (struct gpu_registered *)&wait_slot;
     assert_true(access_find(&ops.ctx, address, 24, &segment, &offset));
     assert_int_equal(segment, SEG_GPU);
     assert_int_equal(offset, OPS_GPU_BYTES + 64);

@@ -18,7 +18,7 @@ static size_t host_blocks(void)
 
 static size_t gpu_blocks(void)
 {
-    return heap_get_stats(ops.gpu.books).blocks - 1; /* without the library's own */
+    return heap_get_stats(ops.gpu.allocator).blocks - 1; /* without the library's own */
 }
 
 static weft_status alloc(weft_kind kind, size_t bytes, size_t align, unsigned flags, void **at)

@@ -2,9 +2,9 @@
 /* How the PEs of one node are connected: over sockets, random numbers and meetings of the test's
  * own. And a job of one. */
 #include "base/status.h"
-#include "boot/member.h"
+#include "boot/hub/member.h"
 #include "boot/methods.h"
-#include "boot/rendezvous.h"
+#include "boot/rendezvous/rendezvous.h"
 #include "callocs.h"
 
 #include <errno.h>

@@ -53,7 +53,7 @@ static struct path_facts facts_of(enum facts which)
         f.mapped = false;
         f.evidence = "cuDeviceCanAccessPeer said no";
         f.kind = which == GPU_REFUSED ? WEFT_GPU : WEFT_HOST;
-        f.no_relay_gpu = "no third GPU has NVLink to both";
+        f.no_relay_gpu = "no relay GPU has NVLink to both";
         break;
     case FAR:
     case FAR_GPU:
@@ -127,7 +127,7 @@ static const struct row {
     {FAR_MAPPED, "", NONE, "p2p: the PEs run on different kernels"},
     {GPU_MAPPED, "", PATH_P2P, "p2p: the peer's memory is mapped"},
     {GPU_REFUSED, "", PATH_STAGED,
-     "p2p: cuDeviceCanAccessPeer said no; relay: no third GPU has NVLink to both; staged: through"},
+     "p2p: cuDeviceCanAccessPeer said no; relay: no relay GPU has NVLink to both; staged: through"},
     {GPU_THIRD, "", PATH_RELAY, "p2p: cuDeviceCanAccessPeer said no; relay: over GPU 2"},
     {GPU_EITHER, "", PATH_P2P, "p2p: the peer's memory is mapped"},
     {GPU_EITHER, "relay", PATH_RELAY, "relay: over GPU 3"},
@@ -137,7 +137,7 @@ static const struct row {
     {GPU_THIRD, "staged,relay", PATH_STAGED, "staged: chosen by WEFT_PATH"},
     {THIRD_FAILED, "", PATH_STAGED, "relay: its path test failed; staged: through"},
     {THIRD_FAILED, "relay", NONE, "relay: its path test failed"},
-    {GPU_REFUSED, "relay", NONE, "relay: no third GPU has NVLink to both"},
+    {GPU_REFUSED, "relay", NONE, "relay: no relay GPU has NVLink to both"},
     {GPU_REFUSED, "relay", NONE, "WEFT_PATH allows no other"},
     {GPU_MAPPED, "relay", NONE, "relay: no third GPU reaches both"},
     {FAR_GPU, "relay", NONE, "relay: the PEs run on different kernels"},
@@ -249,7 +249,7 @@ static void why_of_each_path(void **state)
         {GPU_THIRD, "staged", PATH_RELAY, "WEFT_PATH does not name it"},
         {GPU_EITHER, "relay", PATH_P2P, "WEFT_PATH does not name it"},
         {GPU_EITHER, "relay", PATH_RELAY, "over GPU 3"},
-        {GPU_REFUSED, "", PATH_RELAY, "no third GPU has NVLink to both"},
+        {GPU_REFUSED, "", PATH_RELAY, "no relay GPU has NVLink to both"},
         {MAPPED, "", PATH_RELAY, "for GPU memory only"},
         {MAPPED, "relay", PATH_RELAY, "for GPU memory only"},
         {MAPPED, "", PATH_STAGED, "another path has priority"},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The choice of a collective's way: what is taken at each size between H100, what each way takes at
  * most, and that every answer can be carried out. */
-#include "ops/coll_choose.h"
+#include "ops/coll/choose.h"
 
-#include "gpu/coll_kernels.h"
+#include "gpu/coll/kernels.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

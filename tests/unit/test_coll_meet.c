@@ -13,7 +13,7 @@
 #include "tests/unit/ops_job.h"
 
 #include "job/waiter.h"
-#include "ops/coll.h"
+#include "ops/coll/coll.h"
 
 #include <stdio.h>
 

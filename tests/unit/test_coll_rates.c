@@ -2,13 +2,13 @@
 /* The file of rates: what is written is read; what is cut off, changed, of another version or
  * machine, or no number is refused in words and leaves the rates as they were; where the file lies;
  * and that the choice follows the rates. */
-#include "ops/coll_rates.h"
+#include "ops/coll/rates.h"
 
 #include "base/config.h"
 #include "base/crc32c.h"
 #include "base/status.h"
-#include "gpu/coll_kernels.h"
-#include "ops/coll_choose.h"
+#include "gpu/coll/kernels.h"
+#include "ops/coll/choose.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -183,8 +183,8 @@ void __wrap_gpu_unpin_range(struct gpu *gpu, const void *address, size_t bytes)
         unpinned_areas++;
 }
 
-weft_status __wrap_gpu_seen(struct gpu *gpu, void *address, CUdeviceptr *seen);
-weft_status __wrap_gpu_seen(struct gpu *gpu, void *address, CUdeviceptr *seen)
+weft_status __wrap_gpu_device_pointer(struct gpu *gpu, void *address, CUdeviceptr *seen);
+weft_status __wrap_gpu_device_pointer(struct gpu *gpu, void *address, CUdeviceptr *seen)
 {
     (void)gpu;
     if (fails())

@@ -11,7 +11,7 @@
 #include "base/config.h"
 #include "fake_cuda.h"
 #include "gpu/gpu.h"
-#include "gpu/proof_cache.h"
+#include "gpu/test/cache.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ static weft_status use_gpu(struct gpu *gpu, bool check)
     weft_status status = gpu_heap_grow(&gpu->heap, 96 << 20);
     size_t offset = 0;
     if (!status)
-        status = heap_alloc(gpu->books, 1 << 20, 64, &offset);
+        status = heap_alloc(gpu->allocator, 1 << 20, 64, &offset);
     CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + offset;
     /* A copy whose wait is made to fail is still under way when this returns. */
     static uint64_t data[64], back[64];
@@ -197,7 +197,7 @@ static void beside_a_kernel_that_fills_the_gpu(void **state)
     assert_int_equal(boot_open(&boot, NULL, 0), WEFT_OK);
     assert_int_equal(gpu_open(&gpu, boot, NULL, 16, GPU_RELAY_NEVER), WEFT_OK);
     assert_int_equal(gpu_heap_grow(&gpu->heap, 4 << 20), WEFT_OK);
-    assert_int_equal(heap_alloc(gpu->books, 4096, 64, &offset), WEFT_OK);
+    assert_int_equal(heap_alloc(gpu->allocator, 4096, 64, &offset), WEFT_OK);
     CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + offset;
     uint64_t seen = 0, fetched = 0, out[3] = {7, 1ull << 63, 0xf00dull << 40}, in[3] = {0, 0, 0};
     bool met = true;
@@ -236,7 +236,7 @@ static void beside_a_kernel_that_fills_the_gpu(void **state)
     gpu->wait_limit_ns = 20 * 1000 * 1000;
     assert_int_equal(gpu_access(gpu, 1, at, WEFT_AMO_FETCH_ADD, 8, 1, 0, &fetched),
                      WEFT_ERR_TIMEOUT);
-    assert_non_null(strstr(weft_last_error(), "a kernel of the program may leave it no room"));
+    assert_non_null(strstr(weft_last_error(), "a kernel of the program may occupy the GPU"));
     fill(0);
     gpu->wait_limit_ns = 2000 * 1000 * 1000;
     assert_int_equal(gpu_quiet(gpu), WEFT_OK);

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "counted.h"
-#include "gpu/adopt.h"
+#include "gpu/register.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -187,7 +187,7 @@ static int set_up(void **state)
                              .reservation = 0x10000000,
                              .reserved_bytes = 3 * 64 * MIB};
     properties = (CUmemAllocationProp){.requestedHandleTypes = 1, .location = {1, 7}};
-    pthread_mutex_init(&heap.adopted_lock, NULL);
+    pthread_mutex_init(&heap.chunks_lock, NULL);
     pthread_mutex_init(&heap.opening_lock, NULL);
     retained = calls = fails = agreed_fails = agreements = descriptor_count = 0;
     text[0] = '\0';
@@ -197,8 +197,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    while (heap.adopted)
-        gpu_adopt_end(&heap, heap.adopted);
+    while (heap.registered)
+        gpu_unregister_memory(&heap, heap.registered);
     assert_int_equal(retained, 0);
     assert_false(heap.growing);
     for (int i = 0; i < descriptor_count; i++)
@@ -211,7 +211,7 @@ static int tear_down(void **state)
 static void look(uintptr_t at, size_t bytes, weft_status status, const char *why)
 {
     struct gpu_own_memory own = {.handle = 1, .bytes = 2, .lead = 3};
-    assert_int_equal(gpu_adopt_look(&heap, (void *)at, bytes, &own), status);
+    assert_int_equal(gpu_inspect_memory(&heap, (void *)at, bytes, &own), status);
     if (status && !strstr(base_last_error(), why))
         fail_msg("%s", base_last_error());
     assert_int_equal(retained, status ? 0 : 1);
@@ -219,9 +219,9 @@ static void look(uintptr_t at, size_t bytes, weft_status status, const char *why
     if (!status) {
         assert_int_equal(own.bytes, BYTES);
         assert_int_equal(own.lead, at - START);
-        gpu_adopt_cancel(&heap, &own);
+        gpu_release_memory(&heap, &own);
         assert_int_equal(own.handle, 0);
-        gpu_adopt_cancel(&heap, &own);
+        gpu_release_memory(&heap, &own);
         assert_int_equal(retained, 0);
     }
 }
@@ -253,12 +253,12 @@ static void memory_of_another_place_is_refused(void **state)
 {
     properties.location.id = 6;
     look(START, 1, WEFT_ERR_UNSUPPORTED,
-         "is memory of location 6, type 1, and this PE's heap is of GPU 3");
+         "is memory of location 6, type 1, but this PE's heap is on GPU 3");
     properties.location = (CUmemLocation){2, 7};
     look(START, 1, WEFT_ERR_UNSUPPORTED, "is memory of location 7, type 2");
     properties.location.type = 1;
     properties.requestedHandleTypes = 2;
-    look(START, 1, WEFT_ERR_UNSUPPORTED, "was made with handle types 0x2");
+    look(START, 1, WEFT_ERR_UNSUPPORTED, "was created with handle types 0x2");
     properties.requestedHandleTypes = 3;
     look(START, 1, WEFT_OK, "");
     properties.requestedHandleTypes = 0;
@@ -268,12 +268,12 @@ static void memory_of_another_place_is_refused(void **state)
 
 /* -------------------------------------------------------------------------------- all windows */
 
-static struct gpu_adopted *adopt(size_t bytes)
+static struct gpu_registered *adopt(size_t bytes)
 {
     struct gpu_own_memory own = {.handle = 33, .bytes = bytes, .lead = 24};
-    struct gpu_adopted *adopted = (void *)1;
+    struct gpu_registered *adopted = (void *)1;
     retained++;
-    weft_status status = gpu_adopt(&heap, &own, &adopted);
+    weft_status status = gpu_register_memory(&heap, &own, &adopted);
     assert_int_equal(status == WEFT_OK, adopted != NULL);
     assert_false(heap.growing);
     return adopted;
@@ -281,31 +281,31 @@ static struct gpu_adopted *adopt(size_t bytes)
 
 static void memory_is_mapped_in_all_windows(void **state)
 {
-    struct gpu_adopted *adopted = adopt(5 * MIB);
+    struct gpu_registered *adopted = adopt(5 * MIB);
     expect("agree map1@58+5 export agree share2 import0 share5 import1 share9 import2 agree ");
     assert_int_equal(adopted->chunk.offset, 58 * MIB);
     assert_int_equal(adopted->chunk.bytes, 5 * MIB);
     assert_int_equal(adopted->lead, 24);
     assert_int_equal(retained, 1);
-    assert_ptr_equal(gpu_adopt_find(&heap, 58 * MIB + 24), adopted);
-    assert_null(gpu_adopt_find(&heap, 58 * MIB));
+    assert_ptr_equal(gpu_registered_find(&heap, 58 * MIB + 24), adopted);
+    assert_null(gpu_registered_find(&heap, 58 * MIB));
     static const struct {
         size_t offset, bytes;
         bool holds;
     } rows[] = {{58 * MIB, 5 * MIB, true}, {58 * MIB, 5 * MIB + 1, false}, {58 * MIB - 1, 1, false},
                 {63 * MIB - 1, 1, true},   {63 * MIB - 1, 2, false},       {63 * MIB, 0, false}};
-    struct gpu_adopted *second = adopt(MIB);
+    struct gpu_registered *second = adopt(MIB);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        assert_int_equal(gpu_adopt_holds(&heap, rows[i].offset, rows[i].bytes), rows[i].holds);
-    assert_true(gpu_adopt_holds(&heap, 56 * MIB, MIB));
-    assert_ptr_equal(gpu_adopt_find(&heap, 56 * MIB + 24), second);
+        assert_int_equal(gpu_registered_holds(&heap, rows[i].offset, rows[i].bytes), rows[i].holds);
+    assert_true(gpu_registered_holds(&heap, 56 * MIB, MIB));
+    assert_ptr_equal(gpu_registered_find(&heap, 56 * MIB + 24), second);
     text[0] = '\0';
-    gpu_adopt_end(&heap, adopted);
+    gpu_unregister_memory(&heap, adopted);
     expect("unmap0 unmap1 unmap2 ");
-    assert_ptr_equal(heap.adopted, second);
-    assert_false(gpu_adopt_holds(&heap, 58 * MIB, 1));
-    gpu_adopt_end(&heap, second);
-    assert_null(heap.adopted);
+    assert_ptr_equal(heap.registered, second);
+    assert_false(gpu_registered_holds(&heap, 58 * MIB, 1));
+    gpu_unregister_memory(&heap, second);
+    assert_null(heap.registered);
     boot.local_npes = 1, boot.local_pe = 0;
     text[0] = '\0';
     adopted = adopt(MIB);
@@ -315,34 +315,33 @@ static void memory_is_mapped_in_all_windows(void **state)
 /* The highest stretch that is free. */
 static void stretches_are_used_again(void **state)
 {
-    struct gpu_adopted *first = adopt(8 * MIB), *second = adopt(3 * MIB), *third = adopt(2 * MIB),
-                       *last;
+    struct gpu_registered *first = adopt(8 * MIB), *second = adopt(3 * MIB),
+                          *third = adopt(2 * MIB), *last;
     assert_int_equal(first->chunk.offset, 56 * MIB);
     assert_int_equal(second->chunk.offset, 52 * MIB);
     assert_int_equal(third->chunk.offset, 50 * MIB);
-    gpu_adopt_end(&heap, second);
+    gpu_unregister_memory(&heap, second);
     last = adopt(5 * MIB); /* too large for the gap of 4 MiB */
     assert_int_equal(last->chunk.offset, 44 * MIB);
     second = adopt(4 * MIB);
     assert_int_equal(second->chunk.offset, 52 * MIB);
-    assert_ptr_equal(heap.adopted, first);
+    assert_ptr_equal(heap.registered, first);
     assert_ptr_equal(first->next, second);
     assert_ptr_equal(second->next, third);
     assert_ptr_equal(third->next, last);
     assert_int_equal(gpu_heap_ceiling(&heap), 44 * MIB);
-    gpu_adopt_end(&heap, first);
+    gpu_unregister_memory(&heap, first);
     first = adopt(7 * MIB);
     assert_int_equal(first->chunk.offset, 56 * MIB);
-    assert_ptr_equal(heap.adopted, first);
+    assert_ptr_equal(heap.registered, first);
     last = adopt(34 * MIB); /* down to the heap itself */
     assert_int_equal(last->chunk.offset, 10 * MIB);
-    gpu_adopt_end(&heap, last);
+    gpu_unregister_memory(&heap, last);
     agreements = 0;
     assert_null(adopt(34 * MIB + 1));
     assert_non_null(strstr(base_last_error(),
-                           "36 MiB more do not fit into the windows of 64 MiB, in "
-                           "which the heap has 10 and registered memory the rest "
-                           "from 44 on"));
+                           "36 MiB more do not fit into the GPU heap's windows of 64 MiB. The heap "
+                           "uses the first 10 MiB and registered memory the rest from 44 MiB on"));
     assert_int_equal(agreements, 1);
     heap.backed = 46 * MIB; /* it has grown */
     assert_null(adopt(MIB));
@@ -374,7 +373,7 @@ static void a_step_that_fails_leaves_nothing(void **state)
         assert_null(adopt(BYTES));
         expect(rows[i].calls);
         assert_int_equal(retained, 0);
-        assert_null(heap.adopted);
+        assert_null(heap.registered);
     }
     for (int i = 0; i < 2; i++) {
         counted.fail_in = i;

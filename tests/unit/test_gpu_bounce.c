@@ -14,8 +14,8 @@
 #include "base/thread.h"
 #include "counted.h"
 #include "gpu/bounce.h"
-#include "gpu/lane.h"
-#include "gpu/proof_cache.h"
+#include "gpu/stream.h"
+#include "gpu/test/cache.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -45,7 +45,7 @@ static char *device, *host;
 static size_t device_bytes;
 static bool push_fails, device_fails, unmoved; /* nothing is copied while it is measured */
 static int cpus;
-static struct gpu_lane lane;
+static struct gpu_stream lane;
 static int settled;
 static weft_status settle_status;
 
@@ -363,9 +363,9 @@ static void what_is_not_large_or_not_plain_is_the_drivers(void **state)
     assert_false(bounce(host, host + MIB, MIB, &status));
     assert_false(bounce(device, pinned, MIB, &status));
     assert_false(bounce(pinned, device, MIB, &status));
-    gpu.main = &main; /* a third GPU */
+    gpu.owner = &main; /* a third GPU */
     assert_false(bounce(device, host, MIB, &status));
-    gpu.main = NULL;
+    gpu.owner = NULL;
     gpu.bounce_refused = true;
     assert_false(bounce(device, host, MIB, &status));
     gpu.bounce_refused = false;

@@ -11,9 +11,9 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "gpu/engines.h"
-#include "gpu/lane.h"
-#include "gpu/stripe_set.h"
+#include "gpu/coll/engines.h"
+#include "gpu/multipath/stripe_set.h"
+#include "gpu/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,9 +231,9 @@ static bool bounces;
 static int bounce_asked;
 static weft_status bounce_status;
 
-bool __wrap_gpu_bounce(struct gpu *by, struct gpu_lane *lane, void *to, const void *from,
+bool __wrap_gpu_bounce(struct gpu *by, struct gpu_stream *lane, void *to, const void *from,
                        size_t bytes, weft_status *status);
-bool __wrap_gpu_bounce(struct gpu *by, struct gpu_lane *lane, void *to, const void *from,
+bool __wrap_gpu_bounce(struct gpu *by, struct gpu_stream *lane, void *to, const void *from,
                        size_t bytes, weft_status *status)
 {
     bounce_asked++;
@@ -295,9 +295,9 @@ static int set_up(void **state)
         gpus[g].device.cuda = &gpus[g].cuda;
         gpus[g].device.ordinal = g;
         gpus[g].boot = &boot;
-        pthread_mutex_init(&gpus[g].marks_lock, NULL);
-        for (int lane = 0; lane < GPU_LANES; lane++)
-            gpus[g].lanes[lane].stream = (CUstream)(uintptr_t)(FIRST + 10 * g + lane);
+        pthread_mutex_init(&gpus[g].events_lock, NULL);
+        for (int lane = 0; lane < GPU_STREAMS; lane++)
+            gpus[g].streams[lane].stream = (CUstream)(uintptr_t)(FIRST + 10 * g + lane);
     }
     gpu->pinned = &pinned;
     gpu->pinned_device = (uintptr_t)&pinned;
@@ -306,11 +306,11 @@ static int set_up(void **state)
     gpu->module.device = &gpu->device;
     gpu->module.functions[GPU_weft_kernel_atomic] = atomics;
     gpu->module.functions[GPU_weft_kernel_copy] = signals;
-    gpu->aside_stream = (CUstream)(uintptr_t)(FIRST + 60);
+    gpu->load_stream = (CUstream)(uintptr_t)(FIRST + 60);
     gpu->wait_stream = (CUstream)(uintptr_t)(FIRST + 70);
-    for (int lane = 0; lane < GPU_LANES; lane++) {
-        gpu->lanes[lane].answer = &pinned.lanes[lane].answer;
-        gpu->lanes[lane].answer_device = (uintptr_t)&pinned.lanes[lane].answer;
+    for (int lane = 0; lane < GPU_STREAMS; lane++) {
+        gpu->streams[lane].answer = &pinned.streams[lane].answer;
+        gpu->streams[lane].answer_device = (uintptr_t)&pinned.streams[lane].answer;
     }
     return 0;
 }
@@ -327,8 +327,8 @@ static void expect(const char *wanted)
 static struct gpu_stripes three(void)
 {
     struct gpu_stripes set = {.lead = gpu,
-                              .ways = {.n = GPUS, .via = {GPU_WAY_DIRECT, 1, 2}},
-                              .by = {&gpus[0], &gpus[1], &gpus[2]},
+                              .routes = {.n = GPUS, .via = {GPU_ROUTE_DIRECT, 1, 2}},
+                              .issuer = {&gpus[0], &gpus[1], &gpus[2]},
                               .begun = (CUevent)(uintptr_t)(FIRST + 50)};
     for (int i = 1; i < GPUS; i++)
         set.ended[i] = (CUevent)(uintptr_t)(FIRST + 50 + i);
@@ -342,8 +342,8 @@ static void a_part_goes_by_each_gpu(void **state)
     assert_int_equal(gpu_stripe_parts(&set, 1, dst, src, (1 << 20) + 12345, share), WEFT_OK);
     expect("R50@1 W11<50 C11:536633+307200 R51@11 W21<50 C21:843833+217088 R52@21 "
            "C1:0+536633 W1<51 W1<52 ");
-    assert_int_equal(gpu->lanes[1].queued, 1);
-    assert_true(epoch_is_open(&gpu->lanes[1].operations, &(uint64_t){0}));
+    assert_int_equal(gpu->streams[1].queued, 1);
+    assert_true(epoch_is_open(&gpu->streams[1].operations, &(uint64_t){0}));
     assert_int_equal(gpu_stripe_parts(&set, 0, dst, src, 5000, none), WEFT_OK);
     expect("R50@0 C0:0+5000 ");
     assert_int_equal(gpu_stripe_parts(&set, 0, dst, src, 16 << 10, second), WEFT_OK);
@@ -398,13 +398,13 @@ static void several_ways_are_wanted_or_not(void **state)
         weft_status status;
         size_t from; /* 0: there is none */
     } rows[] = {
-        {"-1", 2, WEFT_ERR_CONFIG, 0}, {"9", 2, GPU_WAYS_MOST < 9 ? WEFT_ERR_CONFIG : WEFT_OK, 0},
+        {"-1", 2, WEFT_ERR_CONFIG, 0}, {"9", 2, GPU_ROUTES_MOST < 9 ? WEFT_ERR_CONFIG : WEFT_OK, 0},
         {"1", 4, WEFT_OK, 0},          {"0", 1, WEFT_OK, 0},
-        {"2", 1, WEFT_OK, 0},          {"0", 2, WEFT_OK, GPU_STRIPE_LOOK},
+        {"2", 1, WEFT_OK, 0},          {"0", 2, WEFT_OK, GPU_STRIPE_MEASURE_BYTES},
         {"2", 3, WEFT_OK, 64 << 10}};
     char most[16], more[16], words[200] = "before";
-    snprintf(most, sizeof most, "%d", GPU_WAYS_MOST);
-    snprintf(more, sizeof more, "%d", GPU_WAYS_MOST + 1);
+    snprintf(most, sizeof most, "%d", GPU_ROUTES_MOST);
+    snprintf(more, sizeof more, "%d", GPU_ROUTES_MOST + 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(start_stripes(rows[i].wanted, rows[i].locals), rows[i].status);
         assert_int_equal(gpu->stripes != NULL, rows[i].from != 0);
@@ -440,8 +440,8 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     struct gpu_stripes *set = &gpu->stripes[1], made = three();
     set->decided = true;
     set->lead = gpu;
-    set->ways = made.ways;
-    memcpy(set->by, made.by, sizeof set->by);
+    set->routes = made.routes;
+    memcpy(set->issuer, made.issuer, sizeof set->issuer);
     memcpy(set->ended, made.ended, sizeof set->ended);
     set->begun = made.begun;
     set->share[0] = 512, set->share[1] = 256, set->share[2] = 256;
@@ -503,7 +503,7 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     gpu->heap.growing = 0;
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
     expect("C1:0+262144 ");
-    assert_int_equal(set->from, GPU_STRIPE_LOOK);
+    assert_int_equal(set->from, GPU_STRIPE_MEASURE_BYTES);
     gpu_stripes_stop(gpu);
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
     expect("C1:0+262144 ");
@@ -695,28 +695,28 @@ static void without_a_context_nothing_is_done(void **state)
 {
     struct gpu_stripes set = three();
     struct gpu_word word = {(uintptr_t)dst, 1, 8};
-    struct gpu_mark *mark, *behind_word, *none;
+    struct gpu_event *mark, *behind_word, *none;
     gpu->heap.reservation = (uintptr_t)dst;
     gpu->heap.reserved_bytes = 4096;
     writes = false;
     assert_int_equal(gpu_copy(gpu, 0, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
-    assert_int_equal(gpu_mark_put(gpu, 0, &mark), WEFT_OK);
-    assert_int_equal(gpu_store_marked(gpu, 0, &word, 1, &behind_word), WEFT_OK);
+    assert_int_equal(gpu_event_record(gpu, 0, &mark), WEFT_OK);
+    assert_int_equal(gpu_store_recorded(gpu, 0, &word, 1, &behind_word), WEFT_OK);
     forget();
     locked_out = true;
     for (int look = 1; look < 500; look++)
-        assert_int_equal(gpu_mark_passed(gpu, &behind_word), WEFT_OK);
-    assert_int_equal(gpu_mark_passed(gpu, &behind_word), WEFT_ERR_SYSTEM);
-    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_ERR_SYSTEM);
+        assert_int_equal(gpu_event_query(gpu, &behind_word), WEFT_OK);
+    assert_int_equal(gpu_event_query(gpu, &behind_word), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_event_query(gpu, &mark), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(base_last_error(), "cuCtxPushCurrent for GPU 0"));
     assert_int_equal(gpu_copy(gpu, 0, dst, src, 64, GPU_DONE), WEFT_ERR_SYSTEM);
     assert_int_equal(gpu_copy_plain(gpu, 0, dst, src, 8), WEFT_ERR_SYSTEM);
-    assert_int_equal(gpu_lane_quiet(gpu, 0), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_stream_quiet(gpu, 0), WEFT_ERR_SYSTEM);
     assert_int_equal(gpu_quiet(gpu), WEFT_ERR_SYSTEM);
-    assert_int_equal(gpu_mark_put(gpu, 0, &none), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_event_record(gpu, 0, &none), WEFT_ERR_SYSTEM);
     assert_null(none);
-    for (int i = 0; i < 2 * GPU_MARK_WORDS; i++) { /* the word is given back */
-        assert_int_equal(gpu_store_marked(gpu, 0, &word, 1, &none), WEFT_ERR_SYSTEM);
+    for (int i = 0; i < 2 * GPU_EVENT_WORDS; i++) { /* the word is given back */
+        assert_int_equal(gpu_store_recorded(gpu, 0, &word, 1, &none), WEFT_ERR_SYSTEM);
         assert_null(none);
     }
     expect("");
@@ -725,9 +725,9 @@ static void without_a_context_nothing_is_done(void **state)
     assert_int_equal(gpu_stripe_parts(&set, 0, dst, src, 1 << 20, share), WEFT_ERR_SYSTEM);
     expect("R50@0 ");
     locked_out = false;
-    gpu_mark_drop(gpu, &mark);
-    gpu_mark_drop(gpu, &behind_word);
-    gpu_marks_free(gpu);
+    gpu_event_release(gpu, &mark);
+    gpu_event_release(gpu, &behind_word);
+    gpu_events_free(gpu);
 }
 
 /* What cannot be cleared is not handed out. */
@@ -852,7 +852,7 @@ static void copies_end_where_a_registration_does(void **state)
     assert_int_equal(gpu_pin_run(gpu, dst + 16384, 10000), 10000); /* behind all */
     assert_int_equal(gpu_copy(gpu, 0, dst + 4990, src + 4990, 3300, GPU_IN_ORDER), WEFT_OK);
     expect("C0:4990+10 C0:5000+3192 C0:8192+98 ");
-    gpus[1].main = gpu; /* a third GPU knows those of the PE's own */
+    gpus[1].owner = gpu; /* a third GPU knows those of the PE's own */
     assert_int_equal(gpu_pin_run(&gpus[1], dst + 4999, 9), 1);
     copies[0] = (struct gpu_engine_copy){dst + 4990, src + 4990, 20};
     copies[1] = (struct gpu_engine_copy){dst + 6000, src + 6000, 30};
@@ -866,126 +866,126 @@ static void copies_end_where_a_registration_does(void **state)
 
 static void events_are_used_again(void **state)
 {
-    struct gpu_mark *mark, *second;
+    struct gpu_event *mark, *second;
     assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
     forget();
-    assert_int_equal(gpu_mark_put(gpu, 1, &mark), WEFT_OK);
+    assert_int_equal(gpu_event_record(gpu, 1, &mark), WEFT_OK);
     assert_int_equal(events, 16);
     assert_non_null(strstr(text, "E R215@1 ")); /* the last one made */
     forget();
     queries[0] = CUDA_ERROR_NOT_READY;
-    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
     assert_non_null(mark);
-    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
     assert_null(mark);
-    assert_int_equal(gpu_lane_quiet(gpu, 1), WEFT_OK); /* the copy is known to be complete */
+    assert_int_equal(gpu_stream_quiet(gpu, 1), WEFT_OK); /* the copy is known to be complete */
     expect("");
     assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
-    assert_int_equal(gpu_mark_put(gpu, 1, &mark), WEFT_OK);
+    assert_int_equal(gpu_event_record(gpu, 1, &mark), WEFT_OK);
     assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
-    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
     forget();
-    assert_int_equal(gpu_lane_quiet(gpu, 1), WEFT_OK); /* but that behind the event is not */
+    assert_int_equal(gpu_stream_quiet(gpu, 1), WEFT_OK); /* but that behind the event is not */
     expect("Q1 ");
     fail_at = 1;
-    assert_int_equal(gpu_mark_put(gpu, 1, &mark), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_event_record(gpu, 1, &mark), WEFT_ERR_SYSTEM);
     assert_null(mark);
     forget();
-    assert_int_equal(gpu_mark_put(gpu, 2, &mark), WEFT_OK);
-    assert_int_equal(gpu_mark_put(gpu, 3, &second), WEFT_OK);
+    assert_int_equal(gpu_event_record(gpu, 2, &mark), WEFT_OK);
+    assert_int_equal(gpu_event_record(gpu, 3, &second), WEFT_OK);
     expect("R215@2 R214@3 ");
     queries[0] = ERROR;
-    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_event_query(gpu, &mark), WEFT_ERR_SYSTEM);
     assert_non_null(mark);
-    gpu_mark_drop(gpu, &mark);
-    gpu_mark_drop(gpu, &second);
+    gpu_event_release(gpu, &mark);
+    gpu_event_release(gpu, &second);
     assert_null(second);
     assert_int_equal(events, 16);
-    gpu_marks_free(gpu);
+    gpu_events_free(gpu);
     assert_int_equal(events, 0);
 }
 
 /* Fewer events than are made at once do as well; none is an error. */
 static void fewer_events_do(void **state)
 {
-    struct gpu_mark *mark;
+    struct gpu_event *mark;
     fail_at = 1;
-    assert_int_equal(gpu_mark_put(gpu, 0, &mark), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_event_record(gpu, 0, &mark), WEFT_ERR_SYSTEM);
     assert_null(mark);
     forget();
     fail_at = 4;
-    assert_int_equal(gpu_mark_put(gpu, 0, &mark), WEFT_OK);
+    assert_int_equal(gpu_event_record(gpu, 0, &mark), WEFT_OK);
     assert_non_null(mark);
     expect("E E E E R202@0 ");
-    gpu_mark_drop(gpu, &mark);
-    gpu_marks_free(gpu);
+    gpu_event_release(gpu, &mark);
+    gpu_events_free(gpu);
     assert_int_equal(events, 0);
 }
 
 static void stores_are_marked_by_a_word(void **state)
 {
-    struct gpu_mark *mark, *second;
+    struct gpu_event *mark, *second;
     struct gpu_word words[GPU_MOST_WORDS + 1] = {{(uintptr_t)dst + 8, 1ull << 33, 8},
                                                  {(uintptr_t)dst + 4, 77, 4}};
-    assert_int_equal(gpu_store_marked(gpu, 2, words, 2, &mark), WEFT_OK);
+    assert_int_equal(gpu_store_recorded(gpu, 2, words, 2, &mark), WEFT_OK);
     assert_non_null(mark);
     expect("M2: 8==8589934592 4=77 ");
-    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
     assert_null(mark);
-    assert_int_equal(gpu_lane_quiet(gpu, 2), WEFT_OK);
+    assert_int_equal(gpu_stream_quiet(gpu, 2), WEFT_OK);
     expect("");
     writes = false; /* the GPU has not come to it yet */
-    assert_int_equal(gpu_store_marked(gpu, 2, words, 1, &mark), WEFT_OK);
+    assert_int_equal(gpu_store_recorded(gpu, 2, words, 1, &mark), WEFT_OK);
     forget();
     for (int look = 1; look < 500; look++)
-        assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+        assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
     expect("");
     queries[0] = CUDA_ERROR_NOT_READY;
-    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+    assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
     expect("Q2 "); /* now and then: whether it has failed */
     assert_non_null(mark);
     for (int look = 1; look < 500; look++)
-        assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_OK);
+        assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
     queries[0] = ERROR;
-    assert_int_equal(gpu_mark_passed(gpu, &mark), WEFT_ERR_SYSTEM);
-    gpu_mark_drop(gpu, &mark); /* it may still be written: nobody gets that word again */
+    assert_int_equal(gpu_event_query(gpu, &mark), WEFT_ERR_SYSTEM);
+    gpu_event_release(gpu, &mark); /* it may still be written: nobody gets that word again */
     int left = 0;
-    struct gpu_mark *all[GPU_MARK_WORDS];
-    while (left < GPU_MARK_WORDS && !gpu_store_marked(gpu, 1, words, 1, &all[left]) && all[left])
+    struct gpu_event *all[GPU_EVENT_WORDS];
+    while (left < GPU_EVENT_WORDS && !gpu_store_recorded(gpu, 1, words, 1, &all[left]) && all[left])
         left++;
-    assert_int_equal(left, GPU_MARK_WORDS - 1);
-    assert_int_equal(gpu_store_marked(gpu, 1, words, 1, &second), WEFT_OK);
+    assert_int_equal(left, GPU_EVENT_WORDS - 1);
+    assert_int_equal(gpu_store_recorded(gpu, 1, words, 1, &second), WEFT_OK);
     assert_null(second);
     for (int i = 0; i < left; i++)
-        gpu_mark_drop(gpu, &all[i]);
+        gpu_event_release(gpu, &all[i]);
 }
 
 static void stores_that_are_refused_are_the_callers(void **state)
 {
     struct gpu_word words[GPU_MOST_WORDS + 1] = {{(uintptr_t)dst, 5, 8}};
-    struct gpu_mark *mark = NULL;
+    struct gpu_event *mark = NULL;
     for (int i = 1; i <= GPU_MOST_WORDS; i++)
         words[i] = words[0];
-    assert_int_equal(gpu_store_marked(gpu, 0, words, GPU_MOST_WORDS, &mark), WEFT_OK);
+    assert_int_equal(gpu_store_recorded(gpu, 0, words, GPU_MOST_WORDS, &mark), WEFT_OK);
     assert_non_null(mark);
-    gpu_mark_drop(gpu, &mark);
+    gpu_event_release(gpu, &mark);
     forget();
-    assert_int_equal(gpu_store_marked(gpu, 0, words, GPU_MOST_WORDS + 1, &mark), WEFT_OK);
+    assert_int_equal(gpu_store_recorded(gpu, 0, words, GPU_MOST_WORDS + 1, &mark), WEFT_OK);
     assert_null(mark);
     expect("");
-    for (int i = 0; i < 2 * GPU_MARK_WORDS; i++) { /* the words come back */
+    for (int i = 0; i < 2 * GPU_EVENT_WORDS; i++) { /* the words come back */
         fail_at = 1;
-        assert_int_equal(gpu_store_marked(gpu, 0, words, 1, &mark), WEFT_OK);
+        assert_int_equal(gpu_store_recorded(gpu, 0, words, 1, &mark), WEFT_OK);
         assert_null(mark);
         forget();
     }
-    assert_int_equal(gpu_store_marked(gpu, 0, words, 1, &mark), WEFT_OK);
+    assert_int_equal(gpu_store_recorded(gpu, 0, words, 1, &mark), WEFT_OK);
     assert_non_null(mark);
-    gpu_mark_drop(gpu, &mark);
+    gpu_event_release(gpu, &mark);
     gpu->cuda.StreamBatchMemOp = NULL;
-    assert_int_equal(gpu_store_marked(gpu, 0, words, 1, &mark), WEFT_OK);
+    assert_int_equal(gpu_store_recorded(gpu, 0, words, 1, &mark), WEFT_OK);
     assert_null(mark);
-    gpu_marks_free(gpu);
+    gpu_events_free(gpu);
 }
 
 static void memory_is_words_where_it_is_aligned(void **state)
@@ -1037,17 +1037,17 @@ static void an_error_counts_when_it_is_the_streams(void **state)
  * stream. */
 static void answers_say_what_is_complete(void **state)
 {
-    struct gpu_lane *lane = lane_of(gpu, 5);
+    struct gpu_stream *lane = stream_of(gpu, 5);
     uint64_t settles = 7;
-    assert_ptr_equal(lane, &gpu->lanes[1]);
-    assert_ptr_equal(lane_use_answered(lane, &settles), lane->stream);
+    assert_ptr_equal(lane, &gpu->streams[1]);
+    assert_ptr_equal(stream_begin_answered(lane, &settles), lane->stream);
     assert_int_equal(settles, 1);
-    lane_used(lane, WEFT_OK);
-    lane_use_answered(lane, &settles);
+    stream_queued(lane, WEFT_OK);
+    stream_begin_answered(lane, &settles);
     assert_int_equal(settles, 2);
-    lane_use_answered(lane, &settles); /* the one before is not on the stream yet */
+    stream_begin_answered(lane, &settles); /* the one before is not on the stream yet */
     assert_int_equal(settles, 0);
-    assert_int_equal(lane_used(lane, WEFT_ERR_PATH), WEFT_ERR_PATH);
+    assert_int_equal(stream_queued(lane, WEFT_ERR_PATH), WEFT_ERR_PATH);
 }
 
 /* ------------------------------------------------------------------------------ one variable */
@@ -1072,7 +1072,7 @@ static void loads_take_their_part_of_a_word(void **state)
     assert_int_equal(load(24 + 4, 4), 0x88776655);
     assert_int_equal(load(24 + 7, 1), 0x88);
     forget();
-    assert_int_equal(gpu_lane_quiet(gpu, 1), WEFT_OK); /* all of it is complete */
+    assert_int_equal(gpu_stream_quiet(gpu, 1), WEFT_OK); /* all of it is complete */
     expect("");
     uint64_t value;
     fail_at = 1;
@@ -1082,7 +1082,7 @@ static void loads_take_their_part_of_a_word(void **state)
     writes = false; /* a value that looks like none: the end of the copy tells */
     queries[0] = CUDA_ERROR_NOT_READY;
     assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst, WEFT_AMO_FETCH, 8, 0, 0, &value), WEFT_OK);
-    assert_int_equal(value, gpu->lanes[1].number * 0x9e3779b97f4a7c15u);
+    assert_int_equal(value, gpu->streams[1].sequence * 0x9e3779b97f4a7c15u);
     expect("L1:0+8 Q1 Q1 ");
     queries[0] = ERROR;
     assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst, WEFT_AMO_FETCH, 8, 0, 0, &value),
@@ -1136,17 +1136,17 @@ static void atomics_are_a_kernel_that_may_answer(void **state)
         assert_int_equal(gpu_access(gpu, 2, (uintptr_t)dst + 8, WEFT_AMO_CSWAP, 4, 5, 6, &fetched),
                          WEFT_OK);
         assert_int_equal(fetched, 99);
-        assert_int_equal(gpu->lanes[2].number, again);
+        assert_int_equal(gpu->streams[2].sequence, again);
         snprintf(wanted, sizeof wanted, "K2:8+4,%d,5,6,answers ", (int)WEFT_AMO_CSWAP);
         expect(wanted);
     }
-    assert_int_equal(gpu_lane_quiet(gpu, 2), WEFT_OK);
+    assert_int_equal(gpu_stream_quiet(gpu, 2), WEFT_OK);
     expect("");
     assert_int_equal(gpu_access(gpu, 2, (uintptr_t)dst + 8, WEFT_AMO_ADD, 8, 5, 0, NULL), WEFT_OK);
-    assert_int_equal(gpu->lanes[2].number, 2);
+    assert_int_equal(gpu->streams[2].sequence, 2);
     snprintf(wanted, sizeof wanted, "K2:8+8,%d,5,0 ", (int)WEFT_AMO_ADD);
     expect(wanted);
-    assert_int_equal(gpu_lane_quiet(gpu, 2), WEFT_OK); /* without an answer it is waited for */
+    assert_int_equal(gpu_stream_quiet(gpu, 2), WEFT_OK); /* without an answer it is waited for */
     expect("Q2 ");
     fail_at = 1;
     fetched = 7;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/holders.h"
+#include "gpu/users.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void holds(const char *processes, const char *bus_id, const char *words)
         setenv("FAKE_NVML_PIDS", processes, 1);
     else
         unsetenv("FAKE_NVML_PIDS");
-    gpu_holders(&gpu, text, sizeof text);
+    gpu_memory_users(&gpu, text, sizeof text);
     assert_string_equal(text, words);
 }
 
@@ -38,25 +38,25 @@ static void in_words(void **state)
     fclose(file);
     name[strcspn(name, "\n")] = 0;
     holds(NULL, second,
-          "NVML lists no process that holds it (one in another PID namespace is not listed)");
+          "NVML lists no process that uses it (one in another PID namespace is not listed)");
     snprintf(own, sizeof own, "1:%d:300", (int)getpid());
-    snprintf(words, sizeof words, "it is held by pid %d (%s) 300 MiB", (int)getpid(), name);
+    snprintf(words, sizeof words, "it is used by pid %d (%s) 300 MiB", (int)getpid(), name);
     holds(own, second, words);
     /* the largest first; a process that is gone by now; an amount that is not told counts as
      * most */
     holds(
         "1:99999991:5,1:99999992:70000,0:7:9,1:99999993:20", second,
-        "it is held by pid 99999992 (name unknown) 70000 MiB, pid 99999993 (name unknown) 20 MiB, "
+        "it is used by pid 99999992 (name unknown) 70000 MiB, pid 99999993 (name unknown) 20 MiB, "
         "pid 99999991 (name unknown) 5 MiB");
     holds("1:99999991:5,1:99999992:-1", second,
-          "it is held by pid 99999992 (name unknown) amount unknown, pid 99999991 (name unknown) "
+          "it is used by pid 99999992 (name unknown) amount unknown, pid 99999991 (name unknown) "
           "5 MiB");
     holds("1:1:5", "0000:10:00.0",
-          "NVML lists no process that holds it (one in another PID namespace is not listed)");
+          "NVML lists no process that uses it (one in another PID namespace is not listed)");
     /* no such GPU, and an error of the library */
     holds("1:1:5", "0000:77:00.0",
-          "who holds it is not known (this driver's library does not offer that function)");
-    holds("1:-4", second, "who holds it is not known (unknown NVML error)");
+          "which processes use it is unknown (this driver's library does not offer that function)");
+    holds("1:-4", second, "which processes use it is unknown (unknown NVML error)");
 }
 
 /* More than there is room for is cut, and nothing beyond the room is written. */
@@ -70,9 +70,9 @@ static void many_are_cut(void **state)
                  i ? "," : "", 99999000 + i, 1000 + i);
     setenv("FAKE_NVML_PIDS", processes, 1);
     memset(text, 'x', sizeof text);
-    gpu_holders(&gpu, text, 60);
+    gpu_memory_users(&gpu, text, 60);
     assert_int_equal(strlen(text), 59);
-    assert_memory_equal(text, "it is held by pid 99999059", 26);
+    assert_memory_equal(text, "it is used by pid 99999059", 26);
     for (size_t i = 60; i < sizeof text; i++)
         assert_int_equal(text[i], 'x');
 }

@@ -11,7 +11,7 @@ static int clock_look(struct timespec *now);
 #define clock_gettime(id, now) clock_look(now)
 #include "../fakecuda/primitives.h"
 
-#include "gpu/coll_kernels.cu"
+#include "gpu/coll/kernels.cu"
 #include "gpu/kernels.cu"
 
 #include <setjmp.h>

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "driver/nvml.h"
-#include "gpu/links.h"
+#include "gpu/multipath/links.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -199,7 +199,7 @@ static void without_nvml_the_driver_alone_tells(void **state)
     gpu_links_read(&own, &links);
     expect(0, 1, GPU_WIRES_NVLINK, 0);
     expect(0, 3, GPU_WIRES_PCIE, 0);
-    assert_string_equal(links.unknown, "whose links are whose is not told: no NVML here");
+    assert_string_equal(links.unknown, "the NVLink topology is unknown: no NVML here");
     assert_int_equal(closed, 0);
     for (int i = 0; i < 6; i++) { /* an old library */
         set_up(state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of GPU memory in the CPU's addresses: what of them is mapped at the first use, what is
+/* Windows of CPU mapping of GPU memory: what of them is mapped at the first use, what is
  * given up, and the small windows that move where the GPU has no room for all. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,14 +54,14 @@ static void addresses_lie_in_windows(void **state)
     int slot;
     size_t offset;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_true(gpu_map_place(&gpu, fake.device + rows[i].at, &slot, &offset));
+        assert_true(gpu_map_locate(&gpu, fake.device + rows[i].at, &slot, &offset));
         assert_int_equal(slot, rows[i].slot);
         assert_int_equal(offset, rows[i].offset);
     }
-    assert_false(gpu_map_place(&gpu, fake.device - 1, &slot, &offset));
-    assert_false(gpu_map_place(&gpu, fake.device + 3 * (size_t)WINDOW, &slot, &offset));
+    assert_false(gpu_map_locate(&gpu, fake.device - 1, &slot, &offset));
+    assert_false(gpu_map_locate(&gpu, fake.device + 3 * (size_t)WINDOW, &slot, &offset));
     gpu.heap.size = 0; /* there is no heap yet */
-    assert_false(gpu_map_place(&gpu, fake.device, &slot, &offset));
+    assert_false(gpu_map_locate(&gpu, fake.device, &slot, &offset));
     gpu.heap.size = WINDOW;
 }
 
@@ -91,7 +91,7 @@ static void memory_is_known_by_slot_and_offset(void **state)
         assert_int_equal(memory->address, heap_windows[rows[i].slot].base + rows[i].start);
         assert_int_equal(memory->handle, 11 + rows[i].slot);
         assert_ptr_equal(memory->bus_id, heap_windows[rows[i].slot].gpu.bus_id);
-        assert_true(memory->dmabuf == -1 && memory->offer == -1);
+        assert_true(memory->dmabuf == -1 && memory->pending_fd == -1);
     }
     expect(""); /* own parts are exported when they are mapped */
     fake_chunk(2, 0, 64 * MIB, fake.fd);
@@ -118,7 +118,7 @@ static void the_first_use_maps_a_part_and_tests_it(void **state)
     assert_int_equal(ready(OWN), 100);
     assert_int_equal(fake.tests, 1);
     assert_null(fake_at(OWN, 199 * MIB, MIB + 1));
-    assert_non_null(strstr(base_last_error(), "no memory of PE 5 is known at offset 209715200"));
+    assert_non_null(strstr(base_last_error(), "PE 5 has no known memory at offset 209715200"));
     assert_false(map->scarce);
     assert_non_null(fake_at(OWN, 199 * MIB, MIB)); /* what there is serves on */
     fake.device[WINDOW + 66 * (size_t)MIB] = 'x';
@@ -154,11 +154,11 @@ static void a_window_that_fails_its_test_is_not_tried_again(void **state)
     assert_int_equal(fake.tests, 1);
     assert_non_null(fake_at(OWN, 0, 8));
     assert_false(map->windows[OWN].refused);
-    map->way = NULL;
+    map->backend = NULL;
     assert_null(fake_at(OWN, 0, 8));
-    map->way = &fake_way;
+    map->backend = &fake_way;
     assert_null(gpu_map_at(NULL, OWN, 0, 8));
-    assert_string_equal(gpu_map_way_text(map), "a file");
+    assert_string_equal(gpu_map_backend_text(map), "a file");
 }
 
 /* Where there is no room for more, the test is made with as little as possible. */
@@ -201,21 +201,21 @@ static void memory_that_is_gone_is_unmapped(void **state)
     fake_chunk(0, 0, 64 * MIB, -1);
     assert_non_null(fake_at(OWN, 0, 65 * MIB));
     expect("M256+64 M320+64 ");
-    gpu_map_forget(map, OWN, &none);
-    gpu_map_forget(map, 2, &first);
+    gpu_map_remove_memory(map, OWN, &none);
+    gpu_map_remove_memory(map, 2, &first);
     expect("");
-    gpu_map_forget(map, OWN, &first);
+    gpu_map_remove_memory(map, OWN, &first);
     expect("U64 ");
     assert_int_equal(ready(OWN), 32);
     assert_null(fake_at(OWN, 0, 8));
     assert_non_null(fake_at(OWN, 64 * MIB, 8));
     assert_non_null(map_memory_at(map, 0, 0));
-    gpu_map_forget(map, OWN, &second);
+    gpu_map_remove_memory(map, OWN, &second);
     expect("U64 ");
     assert_int_equal(ready(OWN), 0);
     assert_null(map->pieces);
-    gpu_map_forget(NULL, OWN, &second);
-    gpu_map_learn(NULL, OWN, &second, -1);
+    gpu_map_remove_memory(NULL, OWN, &second);
+    gpu_map_add_memory(NULL, OWN, &second, -1);
 }
 
 static void values_are_peeked(void **state)
@@ -230,9 +230,9 @@ static void values_are_peeked(void **state)
     assert_int_equal(value, 0x7788);
     assert_false(gpu_peek(&gpu, (uintptr_t)fake.device - 8, 8, &value));
     assert_false(gpu_peek(&gpu, (uintptr_t)fake.device + 4096, 8, &value)); /* not known */
-    map->way = NULL;
+    map->backend = NULL;
     assert_false(gpu_peek(&gpu, (uintptr_t)fake.device + WINDOW + 4096, 8, &value));
-    map->way = &fake_way;
+    map->backend = &fake_way;
 }
 
 /* ------------------------------------------------------------------------- windows that move */
@@ -255,7 +255,7 @@ static void small_windows_move(void **state)
     for (size_t i = 0; i < sizeof sent; i++)
         sent[i] = is[i] = (char)(i + 1);
     map->scarce = false; /* there is room */
-    assert_false(gpu_map_rove(map, 0, 70 * MIB, sent, sizeof sent, true));
+    assert_false(gpu_map_copy_sliding(map, 0, 70 * MIB, sent, sizeof sent, true));
     map->scarce = true;
     assert_true(gpu_map_store(map, 0, 70 * MIB + 5, sent, sizeof sent));
     expect("M70+2 ");
@@ -287,16 +287,16 @@ static void small_windows_move(void **state)
     fake_chunk(2, 0, 64 * MIB, -1);
     assert_false(gpu_map_store(map, 2, 0, sent, 8)); /* not tested */
     expect("");
-    map->way = NULL;
-    assert_false(gpu_map_rove(map, 0, 70 * MIB, sent, sizeof sent, true));
-    map->way = &fake_way;
+    map->backend = NULL;
+    assert_false(gpu_map_copy_sliding(map, 0, 70 * MIB, sent, sizeof sent, true));
+    map->backend = &fake_way;
 }
 
 static void the_window_used_least_lately_moves(void **state)
 {
     char byte = 7;
     be_scarce();
-    for (size_t i = 0; i < GPU_MAP_ROVERS; i++)
+    for (size_t i = 0; i < GPU_SLIDING_WINDOWS; i++)
         assert_true(gpu_map_load(map, 0, (64 + 2 * i) * MIB, &byte, 1));
     assert_true(gpu_map_load(map, 0, 64 * MIB, &byte, 1)); /* the first is used again */
     expect("M64+2 M66+2 M68+2 M70+2 M72+2 M74+2 M76+2 M78+2 ");
@@ -308,7 +308,7 @@ static void the_window_used_least_lately_moves(void **state)
     expect("U2 M66+2 ");
     assert_true(gpu_map_load(map, 0, 70 * MIB, &byte, 1));
     expect("");
-    assert_int_equal(fake.mapped, 2 + GPU_MAP_ROVERS);
+    assert_int_equal(fake.mapped, 2 + GPU_SLIDING_WINDOWS);
 }
 
 /* Their places serve the one that is needed. */
@@ -327,9 +327,10 @@ static void windows_leave_where_there_is_no_room(void **state)
     assert_false(gpu_map_load(map, 0, 72 * MIB, &byte, 1));
     expect("U2 ");
     assert_true(gpu_map_load(map, 0, 72 * MIB, &byte, 1));
-    gpu_map_forget(map, OWN, &(struct gpu_chunk){.offset = 0});
+    gpu_map_remove_memory(map, OWN, &(struct gpu_chunk){.offset = 0});
     expect("M72+2 U64 ");
-    gpu_map_forget(map, 0, &(struct gpu_chunk){.offset = 0}); /* with the window that is there */
+    gpu_map_remove_memory(map, 0,
+                          &(struct gpu_chunk){.offset = 0}); /* with the window that is there */
     expect("U2 U64 ");
     assert_false(gpu_map_load(map, 0, 72 * MIB, &byte, 1));
     fake_chunk(OWN, 0, 96 * MIB, -1);
@@ -337,10 +338,10 @@ static void windows_leave_where_there_is_no_room(void **state)
     map->scarce = false;
     assert_non_null(fake_at(2, 0, 8));
     map->scarce = true;
-    for (size_t i = 0; i < GPU_MAP_ROVERS; i++)
+    for (size_t i = 0; i < GPU_SLIDING_WINDOWS; i++)
         assert_true(i < 7 ? gpu_map_load(map, OWN, 2 * i * MIB, &byte, 1)
                           : gpu_map_load(map, 2, 64 * MIB, &byte, 1));
-    gpu_map_forget(map, 2, &(struct gpu_chunk){.offset = 0}); /* the window used last */
+    gpu_map_remove_memory(map, 2, &(struct gpu_chunk){.offset = 0}); /* the window used last */
     fake.text[0] = '\0';
     assert_true(gpu_map_load(map, OWN, 40 * MIB, &byte, 1)); /* none has to leave for it */
     expect("M296+2 ");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's own GPU memory in the CPU's addresses: which mapping serves which range, which are
+/* The program's own CPU mapping of GPU memory: which mapping serves which range, which are
  * kept for the next one who asks, and when each is taken down. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,7 +206,8 @@ static void plain_memory_is_compared(void **state)
     gpu_map_own_forget(map, fake.device + 128 * MIB, 1);
     copies = 0;
     differ = 8;
-    fails(128 * MIB + LEAD, 8, WEFT_ERR_UNSUPPORTED, "are not what the CPU finds in their mapping");
+    fails(128 * MIB + LEAD, 8, WEFT_ERR_UNSUPPORTED,
+          "differ from what the CPU loads from their mapping");
     assert_int_equal(copies, 8);
     assert_int_equal(fake.mapped, 0);
     assert_null(map->own);
@@ -373,10 +374,10 @@ static void what_is_forgotten_is_not_kept(void **state)
     end(&third);
     expect("");
     assert_int_equal(map->idle_count, 1);
-    map->way = NULL;
+    map->backend = NULL;
     gpu_map_own_forget(map, fake.device + 16 * MIB, 1);
     gpu_map_own_forget(NULL, fake.device + 16 * MIB, 1);
-    map->way = &fake_way;
+    map->backend = &fake_way;
     assert_int_equal(map->idle_count, 1);
 }
 
@@ -386,7 +387,7 @@ static void what_cannot_be_mapped_is_refused(void **state)
           "the allocation there has 100663296 bytes, 8 of them from that address on");
     fails(112 * MIB, 1, WEFT_ERR_RANGE, "0 of them");
     fails(140 * MIB, 8, WEFT_ERR_UNSUPPORTED,
-          "is memory of GPU 4, and this PE maps that of its own, GPU 3");
+          "is memory of GPU 4, but this PE maps only memory of its own GPU 3");
     fails(400 * (size_t)MIB, 8, WEFT_ERR_SYSTEM, "cuPointerGetAttribute");
     for (int i = 0; i < 3; i++) {
         refused = (int[]){CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,

@@ -135,7 +135,7 @@ static void addresses_stay_reserved(void **state)
     fake_chunk(OWN, 0, 64 * MIB, -1);
     assert_non_null(fake_at(OWN, 0, 8));
     assert_true(readable(map->windows[OWN].base));
-    gpu_map_forget(map, OWN, &(struct gpu_chunk){.offset = 0});
+    gpu_map_remove_memory(map, OWN, &(struct gpu_chunk){.offset = 0});
     assert_false(readable(map->windows[OWN].base));
     assert_ptr_not_equal(mmap(map->windows[OWN].base, 4096, PROT_READ,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
@@ -148,18 +148,18 @@ static void descriptor_zero_is_one(void **state)
     close(0);
     map->started = false;
     fake_chunk(0, 0, 64 * MIB, fake.fd);
-    assert_int_equal(map->memories->offer, 0);
-    gpu_map_forget(map, 0, &(struct gpu_chunk){.offset = 0});
+    assert_int_equal(map->memories->pending_fd, 0);
+    gpu_map_remove_memory(map, 0, &(struct gpu_chunk){.offset = 0});
     assert_int_equal(fcntl(0, F_GETFD), -1);
     fake_chunk(0, 0, 64 * MIB, fake.fd);
-    map->way = &map_way_rm;
+    map->backend = &map_backend_rm;
     rm_works = true;
     setenv("WEFT_MAP", "rm", 1);
     config_reset();
     gpu_map_start(&gpu);
     assert_int_equal(fcntl(0, F_GETFD), -1);
     expect("I ");
-    map->way = &fake_way;
+    map->backend = &fake_way;
     dup2(fake.fd, 0);
     fake_chunk(0, 64 * MIB, 64 * MIB, 0);
     expect("L0:64 ");
@@ -183,7 +183,7 @@ static void without_memory_nothing_is_mapped(void **state)
     counted.fail_in = 0;
     fake_chunk(OWN, 64 * MIB, 64 * MIB, -1);
     assert_null(map_memory_at(map, OWN, 64 * MIB));
-    map->way = &fake_way;
+    map->backend = &fake_way;
     fake_destroy();
     for (int i = 0; i < 2; i++) {
         counted.fail_in = i;
@@ -197,7 +197,7 @@ static void without_memory_nothing_is_mapped(void **state)
 static void memory_is_imported_by_the_resource_interface(void **state)
 {
     map->started = false;
-    map->way = NULL;
+    map->backend = NULL;
     rm_works = true;
     gpu.cuda.MemExportToShareableHandle = export_handle;
     for (int slot = 0; slot < SLOTS; slot++)
@@ -205,7 +205,7 @@ static void memory_is_imported_by_the_resource_interface(void **state)
     fake_chunk(0, 0, 64 * MIB, fake.fd);
     fake_chunk(OWN, 0, 64 * MIB, -1);
     gpu_map_start(&gpu);
-    assert_string_equal(gpu_map_way_text(map), "the GPU driver's resource interface");
+    assert_string_equal(gpu_map_backend_text(map), "the GPU driver's resource interface");
     expect("X12 Igpu1 R0+64 Igpu0 ");
     assert_int_equal(fcntl(last_export, F_GETFD), -1);
     assert_non_null(fake_at(0, 0, 8));
@@ -216,7 +216,7 @@ static void memory_is_imported_by_the_resource_interface(void **state)
     assert_null(fake_at(2, 0, 8));
     fake.text[0] = '\0';
     rm_answer = WEFT_OK;
-    gpu_map_forget(map, OWN, &(struct gpu_chunk){.offset = 0});
+    gpu_map_remove_memory(map, OWN, &(struct gpu_chunk){.offset = 0});
     expect("u64 ");
     assert_int_equal(rm_released, 1);
     fake_chunk(OWN, 0, 64 * MIB, -1);
@@ -226,31 +226,32 @@ static void memory_is_imported_by_the_resource_interface(void **state)
     close(last_export);
     map_memory_at(map, OWN, 0)->handle = 0;
     assert_null(fake_at(OWN, 0, 8));
-    assert_non_null(strstr(base_last_error(), "the memory was not imported when it came"));
+    assert_non_null(
+        strstr(base_last_error(), "the memory was not imported while its descriptor was open"));
 }
 
 static void descriptors_wait_until_the_way_is_chosen(void **state)
 {
     int offer;
     map->started = false;
-    map->way = NULL;
+    map->backend = NULL;
     fake_chunk(0, 0, 64 * MIB, fake.fd);
     fake_chunk(OWN, 0, 64 * MIB, -1);
-    offer = map_memory_at(map, 0, 0)->offer;
+    offer = map_memory_at(map, 0, 0)->pending_fd;
     assert_true(offer >= 0 && offer != fake.fd);
     assert_int_equal(fcntl(offer, F_GETFD), FD_CLOEXEC);
     gpu.cuda.driver_version = 13030;
     gpu_map_start(&gpu);
     assert_true(map->started);
-    assert_string_equal(gpu_map_way_text(map), "mmap of a dma-buf");
+    assert_string_equal(gpu_map_backend_text(map), "mmap of a dma-buf");
     expect("E256+64 ");
     assert_true(map->windows[OWN].tested);
     assert_false(map->windows[0].tested);
-    assert_int_equal(map_memory_at(map, 0, 0)->offer, -1);
+    assert_int_equal(map_memory_at(map, 0, 0)->pending_fd, -1);
     assert_int_equal(fcntl(offer, F_GETFD), -1);
     offer = map_memory_at(map, OWN, 0)->dmabuf;
     assert_true(fcntl(offer, F_GETFD) >= 0);
-    gpu_map_forget(map, OWN, &(struct gpu_chunk){.offset = 0});
+    gpu_map_remove_memory(map, OWN, &(struct gpu_chunk){.offset = 0});
     assert_int_equal(fcntl(offer, F_GETFD), -1);
 }
 
@@ -262,8 +263,8 @@ static void every_way_that_is_refused_says_why(void **state)
         const char *why;
     } rows[] = {
         {"auto", 13020,
-         "mmap of a dma-buf: this driver (CUDA 13.2) maps no dma-buf; drivers from 610 (CUDA 13.3) "
-         "do; the GPU driver's resource interface: no such device; gdrdrv: "},
+         "mmap of a dma-buf: this driver (CUDA 13.2) cannot map a dma-buf; drivers from 610 "
+         "(CUDA 13.3) can; the GPU driver's resource interface: no such device; gdrdrv: "},
         {"dmabuf", 13030, "mmap of a dma-buf: nothing arrives"},
         {"rm", 13030, "the GPU driver's resource interface: no such device"},
     };
@@ -279,7 +280,7 @@ static void every_way_that_is_refused_says_why(void **state)
         gpu.cuda.MemExportToShareableHandle = export_handle;
         gpu.cuda.driver_version = rows[i].driver;
         gpu_map_start(&gpu);
-        assert_null(map->way);
+        assert_null(map->backend);
         assert_true(map->started);
         assert_false(map->windows[OWN].tested);
         assert_null(map->pieces);
@@ -287,8 +288,8 @@ static void every_way_that_is_refused_says_why(void **state)
             assert_string_equal(map->why, rows[i].why);
         else
             assert_memory_equal(map->why, rows[i].why, strlen(rows[i].why));
-        assert_string_equal(gpu_map_way_text(map), "");
-        assert_int_equal(map_memory_at(map, 0, 0)->offer, -1);
+        assert_string_equal(gpu_map_backend_text(map), "");
+        assert_int_equal(map_memory_at(map, 0, 0)->pending_fd, -1);
         assert_false(gpu_map_works(map));
     }
     fake_destroy();
@@ -298,7 +299,7 @@ static void every_way_that_is_refused_says_why(void **state)
     assert_null(gpu.heap.map);
     gpu_map_start(&gpu);
     gpu_map_destroy(&gpu);
-    gpu_map_forget_all(NULL);
+    gpu_map_abandon(NULL);
     assert_false(gpu_map_works(NULL));
 }
 
@@ -313,9 +314,9 @@ static void the_end_leaves_nothing(void **state)
     map->scarce = true;
     fake_chunk(2, 0, 64 * MIB, fake.fd);
     assert_true(gpu_map_load(map, 0, 64 * MIB, &byte, 1));
-    char *rover = map->rovers[0].at, *base = map->windows[0].base, *own = map->windows[OWN].base;
-    map->memories->offer = dup(fake.fd); /* nobody has taken it */
-    int offer = map->memories->offer;
+    char *rover = map->sliding[0].at, *base = map->windows[0].base, *own = map->windows[OWN].base;
+    map->memories->pending_fd = dup(fake.fd); /* nobody has taken it */
+    int offer = map->memories->pending_fd;
     fake_destroy();
     assert_int_equal(fake.closed, 1);
     assert_int_equal(rm_closed, 1);
@@ -328,10 +329,10 @@ static void the_end_leaves_nothing(void **state)
 
 static void a_child_forgets_the_way(void **state)
 {
-    gpu_map_forget_all(map);
+    gpu_map_abandon(map);
     assert_int_equal(rm_abandoned, 1);
     assert_false(gpu_map_works(map));
-    map->way = &fake_way;
+    map->backend = &fake_way;
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "counted.h"
 #include "fake_map.h"
-#include "gpu/proof_cache.h"
+#include "gpu/test/cache.h"
 
 enum { EXTRA = 700 * MIB, AREA = TEST_AT + 5 * GPU_MAP_TEST_BYTES }; /* of PE 5, in each window */
 
@@ -368,19 +368,19 @@ static void marks_of_the_owner_are_found(void **state)
     fake_chunk(0, 0, 64 * MIB, fake.fd);
     fake.text[0] = '\0';
     heap_windows[0].mapped = false;
-    heap_windows[0].gpu.mark = 0x123456789;
+    heap_windows[0].gpu.job_tag = 0x123456789;
     boot.local_pe = 0, boot.pe = 2;
-    assert_int_equal(gpu_map_leave_marks(&gpu, stream), CUDA_SUCCESS);
+    assert_int_equal(gpu_map_write_tags(&gpu, stream), CUDA_SUCCESS);
     assert_int_equal(marks, 2 * SLOTS);
     for (int fails = 1; fails <= 2 * SLOTS; fails++) {
         marks = 0;
         marks_fail = fails;
-        assert_int_equal(gpu_map_leave_marks(&gpu, stream), CUDA_ERROR_UNKNOWN);
+        assert_int_equal(gpu_map_write_tags(&gpu, stream), CUDA_ERROR_UNKNOWN);
         assert_int_equal(marks, fails);
     }
     gpu.heap.map = NULL;
     marks = 0;
-    assert_int_equal(gpu_map_leave_marks(&gpu, stream), CUDA_SUCCESS);
+    assert_int_equal(gpu_map_write_tags(&gpu, stream), CUDA_SUCCESS);
     assert_int_equal(marks, 0);
     gpu.heap.map = map;
     boot.local_pe = OWN, boot.pe = 5;
@@ -397,10 +397,10 @@ static void marks_of_the_owner_are_found(void **state)
         fake.device[AREA + (i == 1 ? 63 : 0)] ^= i < 2; /* a mark that is not the right one */
         lost = i == 2;
         assert_null(gpu_map_at(map, 0, 0, 8));
-        assert_string_equal(map->windows[0].why,
-                            i < 2
-                                ? "what PE 2 has left in its memory is not in what is mapped of it"
-                                : "what was stored into memory of PE 2 is not there");
+        assert_string_equal(
+            map->windows[0].why,
+            i < 2 ? "the tag that PE 2 wrote into its memory is not found in its mapping"
+                  : "data stored into memory of PE 2 is not found there");
         map->windows[0].refused = lost = false;
         memcpy(fake.device + AREA, saved, sizeof saved);
     }
@@ -517,15 +517,15 @@ static void the_driver_is_asked_where_that_decides(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         places_asked = 0;
         place = rows[i].place;
-        assert_int_equal(gpu_map_pays(map, &place, rows[i].bytes, rows[i].in), rows[i].pays);
+        assert_int_equal(gpu_map_is_faster(map, &place, rows[i].bytes, rows[i].in), rows[i].pays);
         assert_int_equal(places_asked, rows[i].asked);
     }
     map->limits = (struct gpu_map_limits){0};
-    assert_true(gpu_map_pays(map, &place, 512, true));
-    assert_false(gpu_map_pays(map, &place, 513, true));
+    assert_true(gpu_map_is_faster(map, &place, 512, true));
+    assert_false(gpu_map_is_faster(map, &place, 513, true));
     map->limits.store_plain = map->limits.store_pinned = 4 * (size_t)MIB;
-    assert_true(gpu_map_pays(map, &place, MIB, true));
-    assert_false(gpu_map_pays(map, &place, MIB + 1, true));
+    assert_true(gpu_map_is_faster(map, &place, MIB, true));
+    assert_false(gpu_map_is_faster(map, &place, MIB + 1, true));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

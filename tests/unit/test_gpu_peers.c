@@ -12,7 +12,7 @@
 #include "boot/agree.h"
 #include "fake_cuda.h"
 #include "gpu/gpu.h"
-#include "gpu/proof_cache.h"
+#include "gpu/test/cache.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ static weft_status exchange(struct gpu *gpu, struct pe *pe)
 {
     struct boot *boot = gpu->boot;
     size_t offset = 0;
-    weft_status status = heap_alloc(gpu->books, 4096, 64, &offset);
+    weft_status status = heap_alloc(gpu->allocator, 4096, 64, &offset);
     if (!status)
         status = gpu_heap_grow(&gpu->heap, 100 << 20);
     for (int slot = 0; !status && slot < boot->local_npes; slot++) {
@@ -136,7 +136,7 @@ static void shares_and_proves(void **state)
                     fail_msg("%d PEs, %d to %d: %s", n, i, j, pes[i].evidence[j]);
                 assert_int_equal(pes[i].seen[j], 100 + j);
                 if (i != j)
-                    assert_non_null(strstr(pes[i].evidence[j], "proven: patterns, flags"));
+                    assert_non_null(strstr(pes[i].evidence[j], "tested: patterns, flags"));
             }
         }
         fake_cuda_expect_nothing();
@@ -151,10 +151,10 @@ static void trusts_an_earlier_proof(void **state)
     forget_proofs();
     run(2, pes);
     assert_int_equal(pes[0].status, WEFT_OK);
-    assert_non_null(strstr(pes[0].evidence[1], "proven: patterns"));
+    assert_non_null(strstr(pes[0].evidence[1], "tested: patterns"));
     run(2, pes);
-    assert_non_null(strstr(pes[0].evidence[1], "proven before"));
-    assert_non_null(strstr(pes[1].evidence[0], "proven before"));
+    assert_non_null(strstr(pes[0].evidence[1], "tested before"));
+    assert_non_null(strstr(pes[1].evidence[0], "tested before"));
     /* A file that others may write is not believed. */
     char path[600];
     assert_true(proof_cache_file(path, sizeof path));
@@ -162,7 +162,7 @@ static void trusts_an_earlier_proof(void **state)
     snprintf(command, sizeof command, "chmod 0666 %s", path);
     assert_int_equal(system(command), 0);
     run(2, pes);
-    assert_non_null(strstr(pes[0].evidence[1], "proven: patterns"));
+    assert_non_null(strstr(pes[0].evidence[1], "tested: patterns"));
     forget_proofs();
 }
 
@@ -211,7 +211,7 @@ static void a_lying_pair_is_dropped(void **state)
         assert_int_equal(pes[i].status, WEFT_OK);
         assert_true(pes[i].mapped[i]);
         assert_false(pes[i].mapped[1 - i]);
-        assert_non_null(strstr(pes[i].evidence[1 - i], "the proof failed"));
+        assert_non_null(strstr(pes[i].evidence[1 - i], "the test failed"));
         assert_non_null(strstr(pes[i].evidence[1 - i], "did not arrive"));
     }
     fake_cuda_expect_nothing();

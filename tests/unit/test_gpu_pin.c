@@ -144,7 +144,7 @@ static int set_up(void **state)
     gpu.device = (struct gpu_device){.cuda = &gpu.cuda, .device = 7, .ordinal = 3};
     gpu.boot = &boot;
     pthread_mutex_init(&gpu.registrations_lock, NULL);
-    pthread_mutex_init(&gpu.heap.adopted_lock, NULL);
+    pthread_mutex_init(&gpu.heap.chunks_lock, NULL);
     return 0;
 }
 
@@ -263,7 +263,7 @@ static void a_copy_ends_where_a_registration_does(void **state)
         {2, 8 * (size_t)MIB, 2 * (size_t)MIB, 2 * (size_t)MIB}, /* not pinned */
         {3, 1, 5 * (size_t)MIB, 5 * (size_t)MIB},               /* behind the heap */
     };
-    struct gpu side = {.main = &gpu};
+    struct gpu side = {.owner = &gpu};
     assert_int_equal(gpu_pin_run(&gpu, slots, 5 * (size_t)MIB), 5 * (size_t)MIB);
     pin(90 * (size_t)MIB, MIB);
     pin(90 * (size_t)MIB, 5 * (size_t)MIB);
@@ -330,14 +330,14 @@ static void a_range_that_is_refused_is_not_noted(void **state)
 static void pinned_memory_is_found_by_kernels(void **state)
 {
     CUdeviceptr seen = 0;
-    assert_int_equal(gpu_seen(&gpu, slots, &seen), WEFT_OK);
+    assert_int_equal(gpu_device_pointer(&gpu, slots, &seen), WEFT_OK);
     assert_int_equal(seen, (uintptr_t)slots + MOVED);
     seen_answer = CUDA_ERROR_UNKNOWN;
-    assert_int_equal(gpu_seen(&gpu, slots, &seen), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_device_pointer(&gpu, slots, &seen), WEFT_ERR_SYSTEM);
     assert_int_equal(entered, 0);
     push_answer = CUDA_ERROR_UNKNOWN;
     seen_answer = CUDA_SUCCESS;
-    assert_int_not_equal(gpu_seen(&gpu, slots, &seen), WEFT_OK);
+    assert_int_not_equal(gpu_device_pointer(&gpu, slots, &seen), WEFT_OK);
 }
 
 static void registers_differ_from_memory(void **state)
@@ -430,7 +430,7 @@ static void kinds_of_memory(void **state)
 {
     struct gpu_registration second = {.base = 0x30000, .bytes = 16, .device = true};
     struct gpu_registration first = {.base = 0x20000, .bytes = 16, .next = &second};
-    struct gpu side = {.main = &gpu};
+    struct gpu side = {.owner = &gpu};
     static const struct {
         uintptr_t at;
         enum gpu_place place;
@@ -507,8 +507,8 @@ static void allocations_are_listed(void **state)
 {
     struct gpu_chunk chunks[] = {
         {.offset = 0, .bytes = 100}, {.offset = 100, .bytes = 60}, {.offset = 160, .bytes = 9}};
-    struct gpu_adopted last = {.chunk = {.offset = 700, .bytes = 10}};
-    struct gpu_adopted adopted = {.chunk = {.offset = 800, .bytes = 20}, .next = &last};
+    struct gpu_registered last = {.chunk = {.offset = 700, .bytes = 10}};
+    struct gpu_registered adopted = {.chunk = {.offset = 800, .bytes = 20}, .next = &last};
     static const struct {
         size_t offset, start, bytes;
     } rows[] = {{0, 0, 100},    {99, 0, 100}, {100, 100, 60},
@@ -517,7 +517,7 @@ static void allocations_are_listed(void **state)
     struct gpu_extent list[5];
     gpu.heap.chunks = chunks;
     gpu.heap.chunk_count = 2; /* the third one is not there any more */
-    gpu.heap.adopted = &adopted;
+    gpu.heap.registered = &adopted;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t start = 9, bytes = 9;
         assert_int_equal(gpu_chunk_at(&gpu, rows[i].offset, &start, &bytes), rows[i].bytes > 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proofs of pairs of GPUs that are kept for this boot: which are known, whose files are
  * believed. */
-#include "gpu/proof_cache.h"
+#include "gpu/test/cache.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -15,9 +15,9 @@
 #include "counted.h"
 #include "gpu/gpu.h"
 #include "gpu/kernels.h"
-#include "gpu/lane.h"
-#include "gpu/proof_cache.h"
-#include "gpu/relay.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/stream.h"
+#include "gpu/test/cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,8 +187,8 @@ weft_status __wrap_gpu_wait_stream(struct gpu *by, CUstream stream, const char *
     return wait_answer && strstr(what, "links") ? base_fail(wait_answer, "it hangs") : WEFT_OK;
 }
 
-void __wrap_gpu_relay_late(struct gpu *by, int slot);
-void __wrap_gpu_relay_late(struct gpu *by, int slot)
+void __wrap_gpu_relay_add_fallback(struct gpu *by, int slot);
+void __wrap_gpu_relay_add_fallback(struct gpu *by, int slot)
 {
     note("relay%d ", slot);
 }
@@ -287,9 +287,9 @@ static void all_pairs_are_tested(void **state)
         assert_int_equal(pairs[i].rounds, rounds[i]);
     }
     assert_string_equal(windows[0].evidence,
-                        "proven: patterns, flags and atomics exchanged with PE 1 in 2.50 ms");
+                        "tested: patterns, flags and atomics exchanged with PE 1 in 2.50 ms");
     assert_string_equal(windows[2].evidence,
-                        "proven: patterns, flags and atomics exchanged with PE 4 in 2.50 ms");
+                        "tested: patterns, flags and atomics exchanged with PE 4 in 2.50 ms");
     assert_string_equal(windows[OWN].evidence, "");
 }
 
@@ -303,7 +303,7 @@ static void an_earlier_test_counts_where_both_know_of_it(void **state)
         assert_int_equal(gpu_prove(&gpu), WEFT_OK);
         expect(ALL_WELL "keep2 ");
         assert_int_equal(blocks, i == 3 ? 1 : 2);
-        assert_int_equal(!strncmp(windows[0].evidence, "proven before since", 19), i == 3);
+        assert_int_equal(!strncmp(windows[0].evidence, "tested before since", 19), i == 3);
     }
     setenv("WEFT_PROVE", "always", 1);
     config_reset();
@@ -379,11 +379,11 @@ static void the_finding_that_says_more_counts(void **state)
         there[4].stage = rows[i].there;
         snprintf(there[4].evidence, sizeof there[4].evidence, "another thing");
         prove_describe(&reports[1], "PE 4", saw, sizeof saw);
-        snprintf(wanted, sizeof wanted, ALL_WELL "relay2 drop2: the proof failed, PE %d saw: %s ",
+        snprintf(wanted, sizeof wanted, ALL_WELL "relay2 drop2: the test failed, PE %d saw: %s ",
                  rows[i].own ? 3 : 4, rows[i].own ? saw : "another thing");
         assert_int_equal(gpu_prove(&gpu), WEFT_OK);
         expect(wanted);
-        assert_memory_equal(windows[0].evidence, "proven: ", 8);
+        assert_memory_equal(windows[0].evidence, "tested: ", 8);
     }
 }
 
@@ -395,7 +395,7 @@ static void a_pe_that_cannot_take_part_says_so(void **state)
         const char *calls, *why;
     } rows[] = {
         {1, 0, 0, "barrier ", "FAILED"},
-        {2, 0, 0, "clear barrier ", "clearing the areas of the proof"},
+        {2, 0, 0, "clear barrier ", "clearing the test areas"},
         {3, 0, 0, "clear wait barrier ", "cuMemHostAlloc"},
         {4, 0, 0, "clear wait barrier ", "cuMemHostGetDevicePointer"},
         {0, WEFT_ERR_SYSTEM, 0, "clear wait barrier launch ", "no launch"},
@@ -409,7 +409,7 @@ static void a_pe_that_cannot_take_part_says_so(void **state)
         assert_int_equal(gpu_prove(&gpu), WEFT_OK);
         assert_memory_equal(text, rows[i].calls, strlen(rows[i].calls));
         assert_memory_equal(text + strlen(rows[i].calls), "relay0 drop0: ", 14);
-        assert_non_null(strstr(text, "relay2 drop2: the proof failed, PE 3 saw: "));
+        assert_non_null(strstr(text, "relay2 drop2: the test failed, PE 3 saw: "));
         assert_non_null(strstr(text, rows[i].why));
         assert_null(strstr(text, "keep"));
         text[0] = '\0';
@@ -462,11 +462,11 @@ static void findings_in_words(void **state)
         {{PROVE_READ_BACK, 3, 4, 0x15, 0x16, 7},
          "round 3: word 4 loaded from gpu1 is 0x16, stored was 0x15"},
         {{PROVE_NO_LOCK, 3, 4, 5, 6, 7000000},
-         "compare-and-swap with gpu1 was not granted within 7 ms"},
+         "compare-and-swap with gpu1 did not get the lock within 7 ms"},
         {{PROVE_COUNT, 3, 4, 5, 6, 7}, "atomic additions with gpu1 gave 6 instead of 5"},
         {{PROVE_GUARD, 3, 4, 5, 6, 7},
          "sections guarded by compare-and-swap with gpu1 counted 6 instead of 5"},
-        {{0, 3, 4, 5, 6, 7}, "the proving kernel left no report on gpu1"},
+        {{0, 3, 4, 5, 6, 7}, "the test kernel left no report on gpu1"},
     };
     char words[200];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

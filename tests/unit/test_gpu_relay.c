@@ -13,7 +13,7 @@
 #include "base/config.h"
 #include "boot/agree.h"
 #include "fake_cuda.h"
-#include "gpu/relay.h"
+#include "gpu/multipath/relay.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 
 enum { MOST_PES = 8 };
 
-static enum gpu_relay_wish wish;
+static enum gpu_relay_policy wish;
 
 static int set_up(void **state)
 {
@@ -53,7 +53,7 @@ static weft_status send(struct gpu *gpu, size_t offset, const uint64_t *own)
     CUdeviceptr heap = gpu_heap_own(&gpu->heap)->base + offset + 1024;
     weft_status status = WEFT_OK;
     for (int slot = 0; slot < boot->local_npes && !status; slot++) {
-        struct gpu *side = gpu_relay_side(gpu, slot);
+        struct gpu *side = gpu_relay_gpu(gpu, slot);
         CUdeviceptr at = gpu->heap.windows[slot].base + offset + 16 * (size_t)boot->pe;
         if (!side)
             continue;
@@ -61,7 +61,7 @@ static weft_status send(struct gpu *gpu, size_t offset, const uint64_t *own)
         if (!status)
             status = gpu_copy(side, 1, (void *)(uintptr_t)at, (void *)(uintptr_t)heap, 8, GPU_DONE);
         if (!status)
-            status = gpu_relay_copy_around(side, 1, (void *)(uintptr_t)(at + 8), own, 8);
+            status = gpu_relay_copy_staged(side, 1, (void *)(uintptr_t)(at + 8), own, 8);
         if (!status)
             status = gpu_quiet(side);
     }
@@ -168,26 +168,25 @@ static void which_third(void **state)
 {
     static const struct {
         const char *devices, *no_peer, *pcie, *visible;
-        enum gpu_relay_wish wish;
+        enum gpu_relay_policy wish;
         int over; /* by both */
         const char *text;
     } rows[] = {
         {"3", "0-1", NULL, NULL, GPU_RELAY_WHERE_NEEDED, 2,
          "over GPU 2 (0000:12:00.0), which reaches both by NVLink"},
-        {"2", "0-1", NULL, NULL, GPU_RELAY_WHERE_NEEDED, -1, "no third GPU is visible"},
+        {"2", "0-1", NULL, NULL, GPU_RELAY_WHERE_NEEDED, -1, "no relay GPU is visible"},
         {"4", "0-1,1-2,0-3", NULL, NULL, GPU_RELAY_WHERE_NEEDED, -1, "no GPU can access both"},
         {"4", "0-1,1-2", NULL, NULL, GPU_RELAY_WHERE_NEEDED, 3, "over GPU 3"},
         {"4", "0-1", "0-2,1-3", NULL, GPU_RELAY_WHERE_NEEDED, -1,
-         "no third GPU has NVLink to both"},
+         "no relay GPU has NVLink to both"},
         {"4", "0-1", "1-2", NULL, GPU_RELAY_WHERE_NEEDED, 3, "which reaches both by NVLink"},
-        {"4", "0-1", NULL, "0,1", GPU_RELAY_WHERE_NEEDED, -1, "no third GPU is visible"},
-        {"3", NULL, NULL, NULL, GPU_RELAY_WHERE_NEEDED, -1,
-         "not looked for: this GPU could access"},
-        {"3", "0-1", NULL, NULL, GPU_RELAY_NEVER, -1, "not looked for: WEFT_PATH leaves it out"},
+        {"4", "0-1", NULL, "0,1", GPU_RELAY_WHERE_NEEDED, -1, "no relay GPU is visible"},
+        {"3", NULL, NULL, NULL, GPU_RELAY_WHERE_NEEDED, -1, "not needed: this GPU can access"},
+        {"3", "0-1", NULL, NULL, GPU_RELAY_NEVER, -1, "not needed: WEFT_PATH excludes path relay"},
         {"3", NULL, NULL, NULL, GPU_RELAY_ALWAYS, 2, "over GPU 2"},
         {"3", NULL, "0-2", NULL, GPU_RELAY_ALWAYS, 2, "which reaches both by PCIe"},
         {"3", "0-1", "0-2,1-2", NULL, GPU_RELAY_ALWAYS, 2, "which reaches both by PCIe"},
-        {"2", "0-1", NULL, NULL, GPU_RELAY_ALWAYS, -1, "no third GPU is visible"},
+        {"2", "0-1", NULL, NULL, GPU_RELAY_ALWAYS, -1, "no relay GPU is visible"},
         {"3", "0-1,0-2", NULL, NULL, GPU_RELAY_ALWAYS, -1, "no GPU can access both"},
     };
     (void)state;

@@ -13,8 +13,8 @@
 #include "base/status.h"
 #include "boot/agree.h"
 #include "fake_cuda.h"
-#include "gpu/relay.h"
-#include "gpu/stripe.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/multipath/stripe.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -188,9 +188,9 @@ static void nothing_fails(void **state)
     (void)state;
     bytes = 300 * 1024 + 24;
     setenv("WEFT_STRIPES", "2", 1);
-    all_right("striped over 2 ways by WEFT_STRIPES (direct, over GPU 2)");
+    all_right("striped over 2 routes by WEFT_STRIPES (direct, over GPU 2)");
     grow = true;
-    all_right("striped over 2 ways by WEFT_STRIPES (direct, over GPU 2)");
+    all_right("striped over 2 routes by WEFT_STRIPES (direct, over GPU 2)");
     grow = false;
     setenv("WEFT_STRIPES", "1", 1);
     all_right("");
@@ -208,7 +208,7 @@ static void no_third(void **state)
     bytes = 300 * 1024;
     setenv("WEFT_STRIPES", "2", 1);
     setenv("FAKE_CUDA_NO_PEER", "1-2", 1);
-    all_right("over 2 ways by WEFT_STRIPES (direct, over GPU ");
+    all_right("over 2 routes by WEFT_STRIPES (direct, over GPU ");
     unsetenv("FAKE_CUDA_NO_PEER");
 }
 
@@ -224,7 +224,7 @@ static void one_call_fails(const char *name, unsigned most, unsigned *failed, un
         if (!pes[0].opened) {
             assert_honest(pes, name, k);
             for (int pe = 0; pe < 2; pe++) {
-                *one_way += strncmp(pes[pe].text, "one way", 7) == 0;
+                *one_way += strncmp(pes[pe].text, "one route", 9) == 0;
                 for (int copy = 0; copy < COPIES; copy++)
                     *failed +=
                         pes[pe].copied[copy] != WEFT_OK && pes[pe].copied[copy] != WEFT_ERR_NO_PATH;
@@ -262,7 +262,7 @@ static void host_way_fails(void **state)
     bytes = 1300 * 1024; /* three pieces */
     setenv("WEFT_STRIPES", "2", 1);
     setenv("WEFT_STRIPE_HOST", "8M", 1);
-    all_right("striped over 2 ways by WEFT_STRIPES (direct, over host memory)");
+    all_right("striped over 2 routes by WEFT_STRIPES (direct, over host memory)");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         one_call_fails(names[i], 60, &failed, &one_way);
     assert_true(failed > 10);

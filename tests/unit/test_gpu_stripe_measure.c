@@ -9,17 +9,17 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "gpu/lane.h"
-#include "gpu/stripe_set.h"
+#include "gpu/multipath/stripe_set.h"
+#include "gpu/stream.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { MIB = 1 << 20, LANE = 2 };
 
-static struct gpu lead, others[GPU_WAYS_MOST];
+static struct gpu lead, others[GPU_ROUTES_MOST];
 static struct gpu_stripes set;
-static double rate[GPU_WAYS_MOST], fixed_ms; /* GB/s alone; of every way beyond the first */
+static double rate[GPU_ROUTES_MOST], fixed_ms; /* GB/s alone; of every way beyond the first */
 static double now_ms, begun_ms, ended_ms;
 static int copies, calls, fails, events;
 static char destroyed[64], dst, src;
@@ -49,14 +49,14 @@ weft_status __wrap_gpu_stripe_parts(struct gpu_stripes *of, unsigned lane, void 
     int used = 0;
     assert_true(of == &set && lane == LANE && to == &dst && from == &src);
     assert_true(bytes == 8 * MIB || bytes == MIB);
-    for (int i = 0; i < set.ways.n; i++) {
-        int way = (int)(set.by[i] - others);
+    for (int i = 0; i < set.routes.n; i++) {
+        int way = (int)(set.issuer[i] - others);
         double ms = (double)bytes * share[i] / GPU_STRIPE_WHOLE / rate[way] * 1e-6;
         longest = ms > longest ? ms : longest;
         sum += share[i];
         used += share[i] > 0;
     }
-    assert_true(sum <= GPU_STRIPE_WHOLE && sum > GPU_STRIPE_WHOLE - GPU_WAYS_MOST);
+    assert_true(sum <= GPU_STRIPE_WHOLE && sum > GPU_STRIPE_WHOLE - GPU_ROUTES_MOST);
     now_ms += longest + (used - 1) * fixed_ms + noise(ways_at_first);
     return step() ? base_fail(WEFT_ERR_SYSTEM, "no part") : WEFT_OK;
 }
@@ -64,7 +64,7 @@ weft_status __wrap_gpu_stripe_parts(struct gpu_stripes *of, unsigned lane, void 
 weft_status __wrap_gpu_wait_stream(struct gpu *by, CUstream stream, const char *what);
 weft_status __wrap_gpu_wait_stream(struct gpu *by, CUstream stream, const char *what)
 {
-    assert_ptr_equal(stream, lead.lanes[LANE].stream);
+    assert_ptr_equal(stream, lead.streams[LANE].stream);
     return step() ? base_fail(WEFT_ERR_TIMEOUT, "no end") : WEFT_OK;
 }
 
@@ -86,7 +86,7 @@ static CUresult event_destroy(CUevent event)
 
 static CUresult event_record(CUevent event, CUstream stream)
 {
-    assert_ptr_equal(stream, lead.lanes[LANE].stream);
+    assert_ptr_equal(stream, lead.streams[LANE].stream);
     *((uintptr_t)event == 0x100 ? &begun_ms : &ended_ms) = now_ms;
     return step() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
@@ -119,14 +119,14 @@ static void begin(int n, const double *rates, double fixed)
                               .EventElapsedTime = elapsed,
                               .GetErrorName = error_text,
                               .GetErrorString = error_text};
-    lead.lanes[LANE].stream = (CUstream)0x77;
+    lead.streams[LANE].stream = (CUstream)0x77;
     lead.device.ordinal = 3;
     set.lead = &lead;
-    set.look = 8 * MIB;
-    set.ways.n = n;
+    set.measured_bytes = 8 * MIB;
+    set.routes.n = n;
     for (int i = 0; i < n; i++) {
-        set.by[i] = &others[i];
-        set.ways.via[i] = i ? i + 4 : GPU_WAY_DIRECT;
+        set.issuer[i] = &others[i];
+        set.routes.via[i] = i ? i + 4 : GPU_ROUTE_DIRECT;
         set.ended[i] = (CUevent)(uintptr_t)(i ? 0x10 + i : 0);
     }
 }
@@ -147,7 +147,7 @@ static void each_way_has_a_share(void **state)
          0.02,
          2,
          {682, 341},
-         {GPU_WAY_DIRECT, 5},
+         {GPU_ROUTE_DIRECT, 5},
          0,
          "12 100 101 ",
          "striped from "},
@@ -156,7 +156,7 @@ static void each_way_has_a_share(void **state)
          0,
          2,
          {682, 341},
-         {GPU_WAY_DIRECT, 6},
+         {GPU_ROUTE_DIRECT, 6},
          MIB,
          "11 100 101 ",
          "striped from 1024 KiB: direct 20.0 + GPU 6 10.0 = 30.0 GB/s measured"},
@@ -165,7 +165,7 @@ static void each_way_has_a_share(void **state)
          0,
          2,
          {0, 1024},
-         {GPU_WAY_DIRECT, 5},
+         {GPU_ROUTE_DIRECT, 5},
          MIB,
          "100 101 ",
          "striped from 1024 KiB: GPU 5 30.0 = 30.0 GB/s measured"},
@@ -174,25 +174,25 @@ static void each_way_has_a_share(void **state)
          0.4,
          1,
          {512, 512},
-         {GPU_WAY_DIRECT, 5},
+         {GPU_ROUTE_DIRECT, 5},
          0,
          "100 101 ",
-         "one way: 2 ways were measured 0.69 times as fast as one (20.0 GB/s)"},
+         "one route: 2 routes were measured 0.69 times as fast as one (20.0 GB/s)"},
         {4,
          {40, 1, 2, 3},
          0,
          1,
          {1024},
-         {GPU_WAY_DIRECT},
+         {GPU_ROUTE_DIRECT},
          0,
          "11 12 13 100 101 ",
-         "one way: 4 ways were measured 1.00 times as fast as one (40.0 GB/s)"},
+         "one route: 4 routes were measured 1.00 times as fast as one (40.0 GB/s)"},
         {3,
          {10, 30, 20},
          0,
          3,
          {170, 512, 341},
-         {GPU_WAY_DIRECT, 5, 6},
+         {GPU_ROUTE_DIRECT, 5, 6},
          MIB,
          "100 101 ",
          "striped from 1024 KiB: direct 10.0 + GPU 5 30.0 + GPU 6 20.0 = 60.0 GB/s measured"},
@@ -200,11 +200,11 @@ static void each_way_has_a_share(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         begin(rows[i].n, rows[i].rates, rows[i].fixed);
         assert_int_equal(gpu_stripe_measure(&set, LANE, &dst, &src), WEFT_OK);
-        assert_int_equal(set.ways.n, rows[i].kept);
+        assert_int_equal(set.routes.n, rows[i].kept);
         for (int k = 0; k < 3; k++) {
             assert_in_range(set.share[k] + 1, rows[i].share[k], rows[i].share[k] + 1);
             if (rows[i].share[k])
-                assert_int_equal(set.ways.via[k], rows[i].via[k]);
+                assert_int_equal(set.routes.via[k], rows[i].via[k]);
         }
         assert_string_equal(destroyed, rows[i].destroyed);
         assert_int_equal(copies, 3 * rows[i].n + (rows[i].share[1] ? 8 : 4));
@@ -230,7 +230,7 @@ static void the_size_is_where_the_times_meet(void **state)
         char text[64];
         begin(2, rates, rows[i].fixed);
         assert_int_equal(gpu_stripe_measure(&set, LANE, &dst, &src), WEFT_OK);
-        assert_int_equal(set.ways.n, 2);
+        assert_int_equal(set.routes.n, 2);
         assert_int_equal(set.from >> 10, rows[i].kib);
         snprintf(text, sizeof text,
                  "striped from %zu KiB: direct 30.0 + GPU 5 30.0 = ", rows[i].kib);

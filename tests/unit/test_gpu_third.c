@@ -10,9 +10,9 @@
 
 #include "base/status.h"
 #include "counted.h"
-#include "gpu/lane.h"
-#include "gpu/links.h"
-#include "gpu/relay.h"
+#include "gpu/multipath/links.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,9 +97,9 @@ void __wrap_gpu_links_read(const struct gpu_device *own, struct gpu_links *links
     links->n = GPUS;
 }
 
-void __wrap_gpu_thirds_divide(const struct gpu_links *links, uint32_t used, bool all,
+void __wrap_gpu_relays_assign(const struct gpu_links *links, uint32_t used, bool all,
                               int third[GPU_LINKS_MOST][GPU_LINKS_MOST]);
-void __wrap_gpu_thirds_divide(const struct gpu_links *links, uint32_t used, bool all,
+void __wrap_gpu_relays_assign(const struct gpu_links *links, uint32_t used, bool all,
                               int third[GPU_LINKS_MOST][GPU_LINKS_MOST])
 {
     assert_int_equal(links->n, GPUS);
@@ -127,14 +127,14 @@ weft_status __wrap_gpu_device_open(struct gpu_device *device, const struct cuda 
 void __wrap_gpu_machinery_init(struct gpu *side);
 void __wrap_gpu_machinery_init(struct gpu *side)
 {
-    pthread_mutex_init(&side->around_lock, NULL);
+    pthread_mutex_init(&side->relay_buffer_lock, NULL);
     note("init%d ", side->device.ordinal);
 }
 
 weft_status __wrap_gpu_machinery_start(struct gpu *side);
 weft_status __wrap_gpu_machinery_start(struct gpu *side)
 {
-    assert_ptr_equal(side->main, &gpu);
+    assert_ptr_equal(side->owner, &gpu);
     assert_ptr_equal(side->boot, &boot);
     assert_true(side->wait_limit_ns == 123 && side->stripe_bytes == 456 &&
                 side->cuda.MemMap == gpu.cuda.MemMap);
@@ -340,19 +340,18 @@ static int relay_of(int slot)
 /* ------------------------------------------------------------------------------ which third GPU */
 
 /* Slot 2 alone is without access; the others are said to be mapped. */
-static void only_slot_two(enum gpu_relay_wish wish)
+static void only_slot_two(enum gpu_relay_policy wish)
 {
     windows[0].mapped = windows[3].mapped = true;
     windows[2].mapped = wish == GPU_RELAY_ALWAYS;
-    gpu_relay_choose(&gpu.heap, wish);
+    gpu_relay_select(&gpu.heap, wish);
 }
 
 static void the_best_third_is_taken(void **state)
 {
     only_slot_two(GPU_RELAY_WHERE_NEEDED);
-    assert_string_equal(windows[2].relay_text, "no third GPU has NVLink to both");
-    assert_string_equal(windows[0].relay_text,
-                        "not looked for: this GPU could access the peer's memory");
+    assert_string_equal(windows[2].relay_text, "no relay GPU has NVLink to both");
+    assert_string_equal(windows[0].relay_text, "not needed: this GPU can access the peer's memory");
     assert_string_equal(windows[OWN].relay_text, "the same PE");
     link(4, 1); /* to one side only */
     only_slot_two(GPU_RELAY_WHERE_NEEDED);
@@ -384,8 +383,8 @@ static void the_best_third_is_taken(void **state)
     assert_int_equal(relay_of(2), -1);
     expect("open3 "); /* each is opened once */
     assert_int_equal(gpu.heap.relay_count, 2);
-    gpu_relay_choose(&gpu.heap, GPU_RELAY_NEVER);
-    assert_string_equal(windows[2].relay_text, "not looked for: WEFT_PATH leaves it out");
+    gpu_relay_select(&gpu.heap, GPU_RELAY_NEVER);
+    assert_string_equal(windows[2].relay_text, "not needed: WEFT_PATH excludes path relay");
 }
 
 static void where_it_is_forced_anything_serves(void **state)
@@ -406,7 +405,7 @@ static void where_it_is_forced_anything_serves(void **state)
     assert_string_equal(windows[2].relay_text, "no GPU can access both this PE's and the peer's");
     gpu.device.visible = 2;
     only_slot_two(GPU_RELAY_ALWAYS);
-    assert_string_equal(windows[2].relay_text, "no third GPU is visible to this PE");
+    assert_string_equal(windows[2].relay_text, "no relay GPU is visible to this PE");
     windows[2].gpu.uuid.bytes[3] = 1;
     only_slot_two(GPU_RELAY_ALWAYS);
     assert_string_equal(windows[2].relay_text,
@@ -421,14 +420,14 @@ static void the_peers_own_is_the_last_resort(void **state)
     assert_int_equal(relay_of(2), 3); /* though the peer's own has NVLink */
     windows[2].mapped = false;
     hidden = 3, cut(4, 1), cut(0, 1);
-    gpu_relay_choose(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
-    assert_string_equal(windows[2].relay_text, "no third GPU has NVLink to both");
+    gpu_relay_select(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
+    assert_string_equal(windows[2].relay_text, "no relay GPU has NVLink to both");
 }
 
 /* Of equal ones the one over which fewer windows go. */
 static void windows_are_shared_out(void **state)
 {
-    gpu_relay_choose(&gpu.heap, GPU_RELAY_ALWAYS);
+    gpu_relay_select(&gpu.heap, GPU_RELAY_ALWAYS);
     assert_int_equal(relay_of(0), 2);
     assert_int_equal(relay_of(2), 3);
     assert_int_equal(relay_of(3), 4);
@@ -441,16 +440,16 @@ static void what_the_links_give_comes_first(void **state)
     windows[3].gpu.uuid.bytes[3] = 1; /* of a GPU that is not visible */
     link(0, 1), link(0, 2), link(3, 1), link(3, 2);
     windows[0].mapped = true;
-    gpu_relay_choose(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
+    gpu_relay_select(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(relay_of(2), 0);
     assert_int_equal(planned_used, 7);
     assert_false(planned_all);
     cut(0, 1);
-    gpu_relay_choose(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
+    gpu_relay_select(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(relay_of(2), 3);
     access_to[0][1] = true;
     windows[2].gpu.uuid.bytes[2] = GPU_LINKS_MOST; /* beyond those that are looked at */
-    gpu_relay_choose(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
+    gpu_relay_select(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(planned_used, 3);
 }
 
@@ -473,14 +472,14 @@ static void a_third_that_cannot_be_opened_is_none(void **state)
     gpu.heap.relay_count = 0;
     counted.fail_in = 1;
     only_slot_two(GPU_RELAY_ALWAYS);
-    assert_string_equal(windows[2].relay_text, "no private memory for a third GPU");
+    assert_string_equal(windows[2].relay_text, "no private memory for a relay GPU");
 }
 
 /* ------------------------------------------------------------------------------------ life time */
 
 static void choose_all(void)
 {
-    gpu_relay_choose(&gpu.heap, GPU_RELAY_ALWAYS); /* over GPUs 2, 3 and 4 */
+    gpu_relay_select(&gpu.heap, GPU_RELAY_ALWAYS); /* over GPUs 2, 3 and 4 */
     text[0] = '\0';
 }
 
@@ -492,31 +491,31 @@ static void third_gpus_are_started_and_lost(void **state)
     expect("init2 init3 stop3 end3 unused2 init4 ");
     assert_string_equal(windows[2].relay_text, "no streams");
     assert_int_equal(windows[2].relay, -1);
-    assert_null(gpu.sides[1]);
-    assert_int_equal(gpu.sides[2]->device.ordinal, 4);
-    assert_ptr_equal(gpu_relay_side(&gpu, 3), gpu.sides[2]);
-    assert_null(gpu_relay_side(&gpu, 2));
+    assert_null(gpu.relay_gpus[1]);
+    assert_int_equal(gpu.relay_gpus[2]->device.ordinal, 4);
+    assert_ptr_equal(gpu_relay_gpu(&gpu, 3), gpu.relay_gpus[2]);
+    assert_null(gpu_relay_gpu(&gpu, 2));
     gpu_relay_drop(&gpu.heap, 2, "again");
     expect("");
     windows[0].stripes = 5;
     windows[3].stripes = 4;
     assert_true(gpu_relay_used(&gpu.heap, 0) && gpu_relay_used(&gpu.heap, 2));
     assert_false(gpu_relay_used(&gpu.heap, 1));
-    gpu_relay_lose(&gpu.heap, 2, "it is broken");
+    gpu_relay_remove(&gpu.heap, 2, "it is broken");
     expect("unused3 ");
     assert_string_equal(windows[3].relay_text, "it is broken");
     assert_true(windows[0].stripes == 1 && windows[3].stripes == 0);
     assert_int_equal(windows[0].relay, 0);
     gpu_relay_stop(&gpu);
     expect("stop2 end2 stop4 end4 ");
-    assert_null(gpu.sides);
+    assert_null(gpu.relay_gpus);
     for (int i = 0; i < 2; i++) {
         counted.fail_in = i;
         windows[0].relay = 0, windows[0].stripes = 0;
         gpu_relay_start(&gpu);
         assert_int_equal(windows[0].relay, -1);
         assert_string_equal(windows[0].relay_text,
-                            i ? "no private memory for a third GPU" : "no private memory");
+                            i ? "no private memory for a relay GPU" : "no private memory");
         gpu_relay_stop(&gpu);
     }
 }
@@ -546,32 +545,32 @@ static void a_further_third_is_opened_for_a_part(void **state)
 
 static void a_third_is_found_late(void **state)
 {
-    gpu_relay_choose(&gpu.heap, GPU_RELAY_NEVER);
+    gpu_relay_select(&gpu.heap, GPU_RELAY_NEVER);
     gpu_relay_start(&gpu);
-    gpu.heap.wish = GPU_RELAY_NEVER;
-    gpu_relay_late(&gpu, 2);
-    gpu.heap.wish = GPU_RELAY_WHERE_NEEDED;
-    gpu_relay_late(&gpu, OWN);
+    gpu.heap.policy = GPU_RELAY_NEVER;
+    gpu_relay_add_fallback(&gpu, 2);
+    gpu.heap.policy = GPU_RELAY_WHERE_NEEDED;
+    gpu_relay_add_fallback(&gpu, OWN);
     gpu.heap.growing = true; /* another thread is at it */
-    gpu_relay_late(&gpu, 2);
+    gpu_relay_add_fallback(&gpu, 2);
     expect("");
     gpu.heap.growing = false;
     windows[2].mapped = true; /* and is to be given up */
-    gpu_relay_late(&gpu, 2);
-    assert_string_equal(windows[2].relay_text, "no third GPU has NVLink to both");
+    gpu_relay_add_fallback(&gpu, 2);
+    assert_string_equal(windows[2].relay_text, "no relay GPU has NVLink to both");
     assert_true(planned_all);
     link(3, 1), link(3, 2);
     for (int i = 0; i < 2; i++) {
         calls = 0, fails = i ? 0 : 3;
-        gpu_relay_late(&gpu, 2);
+        gpu_relay_add_fallback(&gpu, 2);
         expect(i ? "1>3 2>3 " : "open3 init3 1>3 ");
         assert_int_equal(relay_of(2), i ? 3 : -1);
     }
-    gpu_relay_late(&gpu, 2);
+    gpu_relay_add_fallback(&gpu, 2);
     expect("");
     fails = calls + 1;
     windows[2].relay = -1, link(4, 1), link(4, 2), rank[3][1] = 9;
-    gpu_relay_late(&gpu, 2); /* no streams on it */
+    gpu_relay_add_fallback(&gpu, 2); /* no streams on it */
     assert_string_equal(windows[2].relay_text, "no streams");
 }
 
@@ -583,9 +582,9 @@ static void memory_that_it_cannot_access_goes_around(void **state)
     windows[2].mapped = false;
     link(3, 1), link(3, 2);
     windows[0].mapped = windows[3].mapped = true;
-    gpu_relay_choose(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
+    gpu_relay_select(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
     gpu_relay_start(&gpu);
-    struct gpu *side = gpu_relay_side(&gpu, 2);
+    struct gpu *side = gpu_relay_gpu(&gpu, 2);
     assert_false(gpu_relay_reaches(side, own));
     assert_true(gpu_relay_reaches(side, (void *)0x70000fff)); /* of the heap */
     assert_true(gpu_relay_reaches(side, (void *)0x80000000)); /* of the host */
@@ -597,20 +596,20 @@ static void memory_that_it_cannot_access_goes_around(void **state)
     for (int i = 1; i <= 6; i++) { /* a context, addresses, memory, where it is, access of both */
         calls = 0;
         fails = i;
-        assert_int_equal(gpu_relay_copy_around(side, 3, peer, own, 8),
+        assert_int_equal(gpu_relay_copy_staged(side, 3, peer, own, 8),
                          i == 1 ? WEFT_ERR_SYSTEM : WEFT_ERR_NO_MEMORY);
         assert_true(reserved == 0 && created == 0 && mapped == 0 && entered == 0);
     }
     assert_non_null(strstr(base_last_error(), "6 MiB of GPU 1 that GPU 3 can access"));
     fails = 0, text[0] = '\0';
-    assert_int_equal(gpu_relay_copy_around(side, 3, peer, own, 6 * MIB + 16), WEFT_OK);
+    assert_int_equal(gpu_relay_copy_staged(side, 3, peer, own, 6 * MIB + 16), WEFT_OK);
     expect("access1 access3 own:5000000<90000000+600000 side:71000000<5000000+600000 "
            "own:5000000<90600000+10 side:71600000<5000000+10 ");
-    assert_int_equal(gpu_relay_copy_around(side, 3, own, peer, 6 * MIB), WEFT_OK);
+    assert_int_equal(gpu_relay_copy_staged(side, 3, own, peer, 6 * MIB), WEFT_OK);
     expect("side:5000000<71000000+600000 own:90000000<5000000+600000 "); /* it is there */
     for (int i = 1; i <= 2; i++) {
         calls = 0, fails = i, text[0] = '\0';
-        assert_int_equal(gpu_relay_copy_around(side, 3, own, peer, 12 * MIB), WEFT_ERR_SYSTEM);
+        assert_int_equal(gpu_relay_copy_staged(side, 3, own, peer, 12 * MIB), WEFT_ERR_SYSTEM);
         assert_int_equal(calls, i);
     }
     assert_true(reserved == 1 && created == 1 && mapped == 1 && entered == 0);

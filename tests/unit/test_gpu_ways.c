@@ -10,8 +10,8 @@
 
 #include "base/config.h"
 #include "gpu/gpu.h"
-#include "gpu/links.h"
-#include "gpu/stripe.h"
+#include "gpu/multipath/links.h"
+#include "gpu/multipath/stripe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,11 +46,11 @@ static struct gpu_links machine(int n, const char *text)
 }
 
 /* "d 2 3": direct, over GPU 2, over GPU 3. */
-static void spell(const struct gpu_ways *ways, char *text)
+static void spell(const struct gpu_routes *ways, char *text)
 {
     text[0] = '\0';
     for (int i = 0; i < ways->n; i++)
-        if (ways->via[i] == GPU_WAY_DIRECT)
+        if (ways->via[i] == GPU_ROUTE_DIRECT)
             strcat(text, i ? " d" : "d");
         else
             sprintf(text + strlen(text), i ? " %d" : "%d", ways->via[i]);
@@ -71,7 +71,7 @@ static void which_ways(void **state)
         {"cube", 8, CUBE, 0, 1, 8, false, "d 2 3", "direct, over GPU 2, over GPU 3"},
         {"cube", 8, CUBE, 0, 2, 8, false, "d 1 3", "direct, over GPU 1, over GPU 3"},
         {"cube", 8, CUBE, 0, 3, 8, false, "d 1 2", "direct"},
-        {"cube", 8, CUBE, 0, 4, 8, false, "d", "no third GPU has links of its own to both"},
+        {"cube", 8, CUBE, 0, 4, 8, false, "d", "no relay GPU has links of its own to both"},
         {"cube", 8, CUBE, 0, 7, 8, false, "3 4", "over GPU 3, over GPU 4"},
         {"cube", 8, CUBE, 7, 0, 8, false, "3 4", "over GPU 3, over GPU 4"},
         {"cube", 8, CUBE, 0, 5, 8, false, "1 4", "over GPU 1, over GPU 4"},
@@ -84,30 +84,31 @@ static void which_ways(void **state)
         {"mesh", 4, "0-1:2,0-2:1,1-2:1,0-3:4,1-3:3", 0, 1, 2, false, "d 3", "direct, over GPU 3"},
         /* PCIe between the two, NVLink over a third: no wire in common. */
         {"bridges", 3, "0-1:p,0-2:4,1-2:4", 0, 1, 8, false, "d 2", "direct, over GPU 2"},
-        {"bridges", 3, "0-1:p,0-2:4,1-2:p", 0, 1, 8, false, "d", "PCIe is one link of each GPU"},
+        {"bridges", 3, "0-1:p,0-2:4,1-2:p", 0, 1, 8, false, "d", "each GPU has one PCIe link"},
         /* PCIe alone: every way takes each GPU's own link, and an uplink that they share. */
-        {"pcie", 4, "0-1:p,0-2:p,0-3:p,1-2:p,1-3:p,2-3:p", 0, 1, 8, false, "d", "PCIe is one link"},
+        {"pcie", 4, "0-1:p,0-2:p,0-3:p,1-2:p,1-3:p,2-3:p", 0, 1, 8, false, "d",
+         "each GPU has one PCIe link"},
         {"pcie", 4, "0-1:p,0-2:p,0-3:p,1-2:p,1-3:p,2-3:p", 0, 1, 8, true, "d 2 3", "over GPU 2"},
         /* NVSwitch: all ways share the GPU's links. */
         {"switch", 4, "0-1:s,0-2:s,0-3:s,1-2:s,1-3:s,2-3:s", 0, 1, 8, false, "d", "switches"},
         {"switch", 4, "0-1:s,0-2:s,0-3:s,1-2:s,1-3:s,2-3:s", 1, 3, 8, true, "d 2 0", "over GPU 2"},
         {"switch", 4, "0-1:s,0-2:s,0-3:s,1-2:s,1-3:s,2-3:s", 1, 3, 2, true, "d 2", "direct, over"},
-        {"two", 2, "0-1:s", 0, 1, 8, false, "d", "no third GPU is visible"},
+        {"two", 2, "0-1:s", 0, 1, 8, false, "d", "no relay GPU is visible"},
         {"two", 2, "0-1:s", 0, 1, 8, true, "d 1", "direct, over GPU 1"},
         {"two", 2, "0-1:s", 1, 0, 8, true, "d 0", "direct, over GPU 0"},
-        {"untold", 3, "0-1:?,0-2:?,1-2:?", 0, 1, 8, false, "d", "not known"},
+        {"untold", 3, "0-1:?,0-2:?,1-2:?", 0, 1, 8, false, "d", "unknown"},
         {"untold", 3, "0-1:?,0-2:?,1-2:?", 0, 1, 8, true, "d 2", "over GPU 2"},
-        {"untold", 3, "0-1:2,0-2:?,1-2:2", 0, 1, 8, false, "d", "no third GPU"},
-        {"apart", 3, "0-2:1", 0, 1, 8, true, "", "no third GPU"},
+        {"untold", 3, "0-1:2,0-2:?,1-2:2", 0, 1, 8, false, "d", "no relay GPU"},
+        {"apart", 3, "0-2:1", 0, 1, 8, true, "", "no relay GPU"},
         {"alone", 3, "0-1:1,0-2:1,1-2:1", 0, 0, 8, true, "", "the same GPU"},
         {"hidden", 3, "0-1:1,0-2:1,1-2:1", 0, -1, 8, true, "", "not visible"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct gpu_links links = machine(rows[i].n, rows[i].links);
-        struct gpu_ways ways;
+        struct gpu_routes ways;
         char text[64];
-        gpu_ways_find(&links, rows[i].a, rows[i].b, rows[i].most, rows[i].forced, &ways);
+        gpu_routes_find(&links, rows[i].a, rows[i].b, rows[i].most, rows[i].forced, &ways);
         spell(&ways, text);
         if (strcmp(text, rows[i].ways) != 0 || !strstr(ways.text, rows[i].text))
             fail_msg("row %zu, %s: \"%s\" instead of \"%s\" (%s)", i, rows[i].name, text,
@@ -138,10 +139,10 @@ static void beside_nvlink(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct gpu_links links = machine(rows[i].n, rows[i].links);
-        struct gpu_ways ways;
+        struct gpu_routes ways;
         char text[64];
-        gpu_ways_find(&links, 0, 1, GPU_WAYS_MOST, rows[i].forced, &ways);
-        bool added = gpu_ways_add_host(&links, 0, 1, rows[i].forced, &ways);
+        gpu_routes_find(&links, 0, 1, GPU_ROUTES_MOST, rows[i].forced, &ways);
+        bool added = gpu_routes_add_host(&links, 0, 1, rows[i].forced, &ways);
         spell(&ways, text);
         if (added != rows[i].added || strcmp(text, rows[i].ways) != 0)
             fail_msg("row %zu: \"%s\" instead of \"%s\"", i, text, rows[i].ways);
@@ -180,7 +181,7 @@ static void thirds(void **state)
         struct gpu_links links = machine(rows[i].n, rows[i].links);
         int third[GPU_LINKS_MOST][GPU_LINKS_MOST];
         char text[256] = "";
-        gpu_thirds_divide(&links, rows[i].used, rows[i].all, third);
+        gpu_relays_assign(&links, rows[i].used, rows[i].all, third);
         for (int a = 0; a < GPU_LINKS_MOST; a++)
             for (int b = 0; b < GPU_LINKS_MOST; b++)
                 if (third[a][b] >= 0)
@@ -197,7 +198,7 @@ static void thirds_of_a_cube(void **state)
     struct gpu_links links = machine(8, CUBE);
     int third[GPU_LINKS_MOST][GPU_LINKS_MOST], pairs[8][8] = {{0}};
     (void)state;
-    gpu_thirds_divide(&links, 0xff, false, third);
+    gpu_relays_assign(&links, 0xff, false, third);
     for (int a = 0; a < 8; a++) {
         unsigned taken = 0;
         for (int b = 0; b < 8; b++) {
@@ -223,14 +224,14 @@ static void disjoint(void **state)
     (void)state;
     for (int a = 0; a < 8; a++)
         for (int b = 0; b < 8; b++) {
-            struct gpu_ways ways;
+            struct gpu_routes ways;
             unsigned used[8] = {0};
             if (a == b)
                 continue;
-            gpu_ways_find(&links, a, b, 8, false, &ways);
+            gpu_routes_find(&links, a, b, 8, false, &ways);
             assert_true(ways.n > 0);
             for (int i = 0; i < ways.n; i++) {
-                int first = ways.via[i] == GPU_WAY_DIRECT ? b : ways.via[i];
+                int first = ways.via[i] == GPU_ROUTE_DIRECT ? b : ways.via[i];
                 assert_int_not_equal(links.join[a][first].links, 0);
                 assert_int_not_equal(first == b || links.join[first][b].links, 0);
                 assert_false(used[a] & 1u << first);
@@ -333,20 +334,20 @@ static void as_written(void **state)
         for (int a = n == 2 ? -1 : 0; a < n + (n == 2); a++)
             for (int b = n == 2 ? -1 : 0; b < n + (n == 2); b++)
                 for (int k = 0; k < 3; k++) {
-                    struct gpu_ways ways;
-                    gpu_ways_find(&links, a, b, k == 2 ? 3 : GPU_WAYS_MOST, k == 1, &ways);
+                    struct gpu_routes ways;
+                    gpu_routes_find(&links, a, b, k == 2 ? 3 : GPU_ROUTES_MOST, k == 1, &ways);
                     if (!k)
                         used += (size_t)snprintf(text + used, sizeof text - used, "\n%d %d %d:", n,
                                                  a, b);
                     used += (size_t)snprintf(text + used, sizeof text - used, " | %s", ways.text);
                     if (a < 0 || b < 0 || a >= n || b >= n ||
-                        !gpu_ways_add_host(&links, a, b, k == 1, &ways))
+                        !gpu_routes_add_host(&links, a, b, k == 1, &ways))
                         continue;
                     used += (size_t)snprintf(text + used, sizeof text - used, " + %s", ways.text);
                 }
         int third[GPU_LINKS_MOST][GPU_LINKS_MOST];
         for (int all = 0; all < 2; all++) {
-            gpu_thirds_divide(&links, all ? 0xffff : 0xfff6, all, third);
+            gpu_relays_assign(&links, all ? 0xffff : 0xfff6, all, third);
             used += (size_t)snprintf(text + used, sizeof text - used, "\nthirds %d:", n);
             for (int i = 0; i < (n + 1) * (n + 1); i++)
                 used += (size_t)snprintf(text + used, sizeof text - used, " %d",

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What two sides of a start say to each other and how it is judged, unique ids, limits of waiting,
  * and what a start over TCP refuses before it looks for anybody. */
-#include "boot/handshake.h"
+#include "boot/rendezvous/handshake.h"
 
 #include "base/config.h"
 #include "base/status.h"
 #include "boot/methods.h"
-#include "boot/unique_id.h"
+#include "boot/rendezvous/unique_id.h"
 #include "driver/crypto.h"
 
 #include <arpa/inet.h>

@@ -2,7 +2,7 @@
 /* The protocol of members and hub (hub.h, member.h), frame by frame: the hub with members that say
  * what they ought to, and with members that do not; a hub in a PE, and what it makes of an end. The
  * members are the other ends of socket pairs, so that nothing has to be waited for. */
-#include "boot/member.h"
+#include "boot/hub/member.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 /* What the hub of a job sends to whom, over wires that only note it: where there is no room or no
  * memory, where a connection breaks, and where a member has no wire here. */
 #include "base/status.h"
-#include "boot/hub.h"
+#include "boot/hub/hub.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "boot/member.h"
+#include "boot/hub/member.h"
 #include "boot/methods.h"
 
 #include <fcntl.h>

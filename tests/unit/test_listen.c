@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a process can be reached, and the id that says so: over sockets, interfaces and random
  * numbers of the test's own. */
-#include "boot/listen.h"
-#include "boot/unique_id.h"
+#include "boot/rendezvous/listen.h"
+#include "boot/rendezvous/unique_id.h"
 
 #include "base/status.h"
 #include "driver/crypto.h"

@@ -84,7 +84,7 @@ static void registered_memory_is_mapped_here_alone(void **state)
     beneath.no_own = true;
     assert_int_equal(map_it(own_gpu(0x1040), 8, OPS_PE, &at), WEFT_ERR_UNSUPPORTED);
     assert_string_equal(base_last_error(), "weft_map: BAR1 is full");
-    map.way = NULL;
+    map.backend = NULL;
     beneath.owns = 0;
     assert_int_equal(map_it(own_gpu(0x1040), 8, OPS_PE, &at), WEFT_ERR_UNSUPPORTED);
     assert_string_equal(base_last_error(), "weft_map: GPU memory cannot be mapped here: is new");
@@ -223,13 +223,13 @@ static void the_cpu_copies_what_is_small_and_mapped(void **state)
         /* From GPU to GPU; without a way. */
         assert_int_equal(copy(in, device, own_gpu(0), 100), WEFT_OK);
         assert_int_equal(beneath.copies, 1);
-        map.way = NULL;
+        map.backend = NULL;
         assert_int_equal(copy(in, device, some_memory, 100), WEFT_OK);
         assert_int_equal(beneath.copies, 1);
         beneath.no_copy = true;
         assert_int_equal(copy(in, device, some_memory, 100), WEFT_ERR_SYSTEM);
         beneath.no_copy = false;
-        map.way = (const struct map_way *)&map;
+        map.backend = (const struct map_backend *)&map;
     }
 }
 
@@ -345,10 +345,10 @@ static void a_flush_reads_back_through_the_mapping(void **state)
     windows[2].tested = false;
     assert_int_equal(weft_copy_flush(&ops.job, ops_at(2, SEG_GPU, 0x800)), WEFT_OK);
     windows[2].tested = true;
-    map.way = NULL;
+    map.backend = NULL;
     assert_int_equal(weft_copy_flush(&ops.job, ops_at(2, SEG_GPU, 0x800)), WEFT_OK);
     assert_int_equal(beneath.settled, 1);
-    map.way = (const struct map_way *)&map;
+    map.backend = (const struct map_backend *)&map;
     ops.gpu.registrations = &outer;
     assert_int_equal(map_it(own_gpu(0x1000), 0x80, OPS_PE, &at), WEFT_OK);
     assert_int_equal(weft_copy_flush(&ops.job, own_gpu(0x1010)), WEFT_OK);
@@ -399,7 +399,7 @@ static void a_query_tells_what_is_mapped_and_from_which_sizes(void **state)
     assert_string_equal(info.why, "PE 2 is on another node");
     assert_string_equal(info.way, "");
     assert_int_equal(info.to_from_plain, 0);
-    map.way = NULL;
+    map.backend = NULL;
     assert_int_equal(weft_map_query(&ops.job, 2, &info), WEFT_OK);
     assert_string_equal(info.why, "is new");
     assert_string_equal(info.way, "");

@@ -3,7 +3,7 @@
  * (finding A7). The schedule is forced: while one quiet stands in its load-back, another one
  * begins, here from within it. */
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 #include "path/local/mapped.h"
 
 #include <setjmp.h>
@@ -56,7 +56,7 @@ static int setup(void **state)
 {
     (void)state;
     static char way;
-    map.way = (const struct map_way *)(const void *)&way;
+    map.backend = (const struct map_backend *)(const void *)&way;
     map.windows = windows;
     gpu.boot = &boot;
     gpu.slot_of = slot_of;

@@ -3,7 +3,7 @@
  * where the local side lies, and the size, and that the bytes are right. The mappings are plain
  * memory here. */
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 #include "path/local/mapped.h"
 
 #include <linux/membarrier.h>
@@ -36,8 +36,8 @@ char *__wrap_gpu_map_test_area(const struct gpu_map *map, int slot)
     return memory[slot];
 }
 
-bool __wrap_gpu_map_place(const struct gpu *gpu, const void *address, int *slot, size_t *offset);
-bool __wrap_gpu_map_place(const struct gpu *gpu, const void *address, int *slot, size_t *offset)
+bool __wrap_gpu_map_locate(const struct gpu *gpu, const void *address, int *slot, size_t *offset);
+bool __wrap_gpu_map_locate(const struct gpu *gpu, const void *address, int *slot, size_t *offset)
 {
     const char *at = address;
     (void)gpu;
@@ -53,12 +53,12 @@ enum gpu_place __wrap_gpu_place_for_cpu(struct gpu *gpu, const void *address)
 {
     int slot;
     size_t offset;
-    return elsewhere || __wrap_gpu_map_place(gpu, address, &slot, &offset) ? GPU_PLACE_DEVICE
-                                                                           : GPU_PLACE_PLAIN;
+    return elsewhere || __wrap_gpu_map_locate(gpu, address, &slot, &offset) ? GPU_PLACE_DEVICE
+                                                                            : GPU_PLACE_PLAIN;
 }
 
-bool __wrap_gpu_map_pays_by_size(struct gpu_map *map, const void *at, size_t bytes, bool in);
-bool __wrap_gpu_map_pays_by_size(struct gpu_map *map, const void *at, size_t bytes, bool in)
+bool __wrap_gpu_map_is_faster_by_size(struct gpu_map *map, const void *at, size_t bytes, bool in);
+bool __wrap_gpu_map_is_faster_by_size(struct gpu_map *map, const void *at, size_t bytes, bool in)
 {
     (void)map;
     asked.calls++;
@@ -68,24 +68,24 @@ bool __wrap_gpu_map_pays_by_size(struct gpu_map *map, const void *at, size_t byt
     return pays;
 }
 
-bool __wrap_gpu_map_rove(struct gpu_map *map, int slot, size_t offset, void *at, size_t bytes,
-                         bool in);
-bool __wrap_gpu_map_rove(struct gpu_map *map, int slot, size_t offset, void *at, size_t bytes,
-                         bool in)
+bool __wrap_gpu_map_copy_sliding(struct gpu_map *map, int slot, size_t offset, void *at,
+                                 size_t bytes, bool in);
+bool __wrap_gpu_map_copy_sliding(struct gpu_map *map, int slot, size_t offset, void *at,
+                                 size_t bytes, bool in)
 {
     (void)map, (void)slot, (void)offset, (void)at, (void)bytes, (void)in;
     return false;
 }
 
-bool __wrap_gpu_map_more(struct gpu_map *map, int slot, size_t offset, size_t bytes);
-bool __wrap_gpu_map_more(struct gpu_map *map, int slot, size_t offset, size_t bytes)
+bool __wrap_gpu_map_extend(struct gpu_map *map, int slot, size_t offset, size_t bytes);
+bool __wrap_gpu_map_extend(struct gpu_map *map, int slot, size_t offset, size_t bytes)
 {
     (void)map, (void)slot, (void)offset, (void)bytes;
     return false;
 }
 
-const char *__wrap_gpu_map_way_text(const struct gpu_map *map);
-const char *__wrap_gpu_map_way_text(const struct gpu_map *map)
+const char *__wrap_gpu_map_backend_text(const struct gpu_map *map);
+const char *__wrap_gpu_map_backend_text(const struct gpu_map *map)
 {
     (void)map;
     return "some way";
@@ -132,7 +132,7 @@ static int setup(void **state)
 {
     (void)state;
     map = (struct gpu_map){.gpu = &gpu, .shift = 21, .windows = windows};
-    map.way = (const struct map_way *)(const void *)&way;
+    map.backend = (const struct map_backend *)(const void *)&way;
     gpu.boot = &boot;
     gpu.slot_of = slot_of;
     gpu.heap.map = &map;
@@ -356,7 +356,7 @@ static void nothing_is_mapped(void **state)
     for (int i = 0; i < 2; i++) {
         if (i)
             gpu.heap.map = NULL;
-        map.way = NULL;
+        map.backend = NULL;
         assert_false(mapped_put(&context, at(SEG_GPU, 0), host, 8));
         assert_false(mapped_get(&context, at(SEG_GPU, 0), host, 8));
         assert_false(mapped_get(&context, at(SEG_HEAP, 0), memory[1], 8));
@@ -386,7 +386,7 @@ static void what_is_told_of_it(void **state)
         setup(state);
         world.gpu = rows[i].no_gpu ? NULL : &gpu;
         gpu.heap.map = rows[i].no_map ? NULL : &map;
-        map.way = rows[i].no_way ? NULL : map.way;
+        map.backend = rows[i].no_way ? NULL : map.backend;
         strcpy(map.why, "no way");
         strcpy(windows[1].why, "refused");
         atomic_store(&ready[1][0], !rows[i].refused);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The arithmetic of reductions on the host: each operation of each type, factors and averages, and
  * what is refused. */
-#include "ops/reduce.h"
+#include "ops/coll/reduce.h"
 
 #include <complex.h>
 #include <setjmp.h>

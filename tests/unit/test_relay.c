@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path relay: what is asked of the third GPU for each operation, and what is waited for, by the
  * place of the local side. No GPU is here: its calls are written down. */
-#include "gpu/relay.h"
-#include "gpu/stripe.h"
+#include "gpu/multipath/relay.h"
+#include "gpu/multipath/stripe.h"
 #include "path/local/relay.h"
 
 #include "base/status.h"
@@ -61,9 +61,9 @@ bool __wrap_gpu_relay_reaches(struct gpu *gpu, const void *local)
     return reached;
 }
 
-weft_status __wrap_gpu_relay_copy_around(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+weft_status __wrap_gpu_relay_copy_staged(struct gpu *gpu, unsigned lane, void *dst, const void *src,
                                          size_t n);
-weft_status __wrap_gpu_relay_copy_around(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+weft_status __wrap_gpu_relay_copy_staged(struct gpu *gpu, unsigned lane, void *dst, const void *src,
                                          size_t n)
 {
     (void)lane;
@@ -129,8 +129,8 @@ weft_status __wrap_gpu_quiet(struct gpu *gpu)
     return call("quiet", more);
 }
 
-weft_status __wrap_gpu_lane_quiet(struct gpu *gpu, unsigned lane);
-weft_status __wrap_gpu_lane_quiet(struct gpu *gpu, unsigned lane)
+weft_status __wrap_gpu_stream_quiet(struct gpu *gpu, unsigned lane);
+weft_status __wrap_gpu_stream_quiet(struct gpu *gpu, unsigned lane)
 {
     (void)gpu, (void)lane;
     return call("lane", "");
@@ -169,7 +169,7 @@ static int prepare(void **state)
     own.heap.relay_count = 2;
     for (int i = 0; i < 3; i++)
         sides[i] = &side[i];
-    own.sides = (struct gpu * _Atomic *)sides;
+    own.relay_gpus = (struct gpu * _Atomic *)sides;
     peer = (struct peer){.pe = 1, .ops = &path_relay, .world = &world};
     calls[0] = '\0';
     fails = NULL;
@@ -293,7 +293,7 @@ static void a_quiet(void **state)
     sides[0] = &side[0];
     fails = "quiet";
     expect(path_relay.quiet(peer.state), WEFT_ERR_SYSTEM, "quiet,0");
-    own.sides = NULL;
+    own.relay_gpus = NULL;
     expect(path_relay.quiet(peer.state), WEFT_OK, "");
 }
 
@@ -345,7 +345,7 @@ static void whether_it_is_wished(void **state)
 {
     static const struct {
         struct path_order order;
-        enum gpu_relay_wish wish;
+        enum gpu_relay_policy wish;
     } rows[] = {
         {{0}, GPU_RELAY_WHERE_NEEDED},
         {{.count = 2, .order = {PATH_P2P, PATH_RELAY}, .forced = true}, GPU_RELAY_ALWAYS},

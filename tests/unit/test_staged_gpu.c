@@ -66,20 +66,20 @@ weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *to, const void
     return failing(g.copy, "no copy");
 }
 
-weft_status __wrap_gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark);
-weft_status __wrap_gpu_mark_put(struct gpu *gpu, unsigned lane, struct gpu_mark **mark)
+weft_status __wrap_gpu_event_record(struct gpu *gpu, unsigned lane, struct gpu_event **mark);
+weft_status __wrap_gpu_event_record(struct gpu *gpu, unsigned lane, struct gpu_event **mark)
 {
     assert_ptr_equal(gpu, &gpu_here);
     assert_int_equal(lane, g.copies[g.copy_count - 1].lane);
     assert_null(*mark);
     g.marks++;
     if (!g.mark)
-        *mark = (struct gpu_mark *)&gpu_here;
+        *mark = (struct gpu_event *)&gpu_here;
     return failing(g.mark, "no mark");
 }
 
-weft_status __wrap_gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark);
-weft_status __wrap_gpu_mark_passed(struct gpu *gpu, struct gpu_mark **mark)
+weft_status __wrap_gpu_event_query(struct gpu *gpu, struct gpu_event **mark);
+weft_status __wrap_gpu_event_query(struct gpu *gpu, struct gpu_event **mark)
 {
     assert_ptr_equal(gpu, &gpu_here);
     assert_non_null(*mark);
@@ -102,10 +102,10 @@ weft_status __wrap_gpu_access(struct gpu *gpu, unsigned lane, CUdeviceptr at, in
     return failing(g.load, "no load");
 }
 
-weft_status __wrap_gpu_store_marked(struct gpu *gpu, unsigned lane, const struct gpu_word *words,
-                                    int n, struct gpu_mark **mark);
-weft_status __wrap_gpu_store_marked(struct gpu *gpu, unsigned lane, const struct gpu_word *words,
-                                    int n, struct gpu_mark **mark)
+weft_status __wrap_gpu_store_recorded(struct gpu *gpu, unsigned lane, const struct gpu_word *words,
+                                      int n, struct gpu_event **mark);
+weft_status __wrap_gpu_store_recorded(struct gpu *gpu, unsigned lane, const struct gpu_word *words,
+                                      int n, struct gpu_event **mark)
 {
     assert_ptr_equal(gpu, &gpu_here);
     assert_int_equal(lane, 3);
@@ -113,7 +113,7 @@ weft_status __wrap_gpu_store_marked(struct gpu *gpu, unsigned lane, const struct
     g.word_count = n;
     memcpy(g.words, words, (size_t)n * sizeof *words);
     if (!g.store && !g.no_event)
-        *mark = (struct gpu_mark *)&gpu_here;
+        *mark = (struct gpu_event *)&gpu_here;
     return failing(g.store, "no store");
 }
 

@@ -178,8 +178,8 @@ weft_status __wrap_staged_advance(struct staged_channel *channel)
     return ++d.advances == 2 ? WEFT_ERR_PATH : WEFT_OK;
 }
 
-void __wrap_gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark);
-void __wrap_gpu_mark_drop(struct gpu *gpu, struct gpu_mark **mark)
+void __wrap_gpu_event_release(struct gpu *gpu, struct gpu_event **mark);
+void __wrap_gpu_event_release(struct gpu *gpu, struct gpu_event **mark)
 {
     (void)gpu;
     d.drops += *mark != NULL;
@@ -405,7 +405,7 @@ static void marks_of_requests_are_dropped_at_the_end(void **context)
     for (int slot = 0; slot < LOCALS; slot++)
         common->channels[slot].pending[0].copy_event =
             common->channels[slot].pending[STAGED_SLOTS - 1].copy_event =
-                (struct gpu_mark *)(void *)&gpu_here;
+                (struct gpu_event *)(void *)&gpu_here;
     finish(NULL);
     assert_int_equal(d.drops, 2 * LOCALS);
     prepare(NULL);

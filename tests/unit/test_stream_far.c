@@ -13,7 +13,7 @@
 #include "tests/unit/ops_job.h"
 
 #include "base/thread.h"
-#include "ops/stream.h"
+#include "ops/stream/stream.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -22,8 +22,8 @@
 
 enum { APART = 1 << 30, MOST = 8, PAIRS = 256 };
 
-/* The words of a call, as ops/stream_far.c has them: the stream writes the first and the last,
- * and waits for the second. */
+/* The words of a call, as ops/stream/host_callback.c has them: the stream writes the first and the
+ * last, and waits for the second. */
 struct words {
     uint64_t go, done, wait;
 };

@@ -3,7 +3,7 @@
  * for it, with a secret and without. */
 #include "tests/unit/tcp.h"
 
-#include "boot/unique_id.h"
+#include "boot/rendezvous/unique_id.h"
 
 static struct {
     bool bad, unkeyed;

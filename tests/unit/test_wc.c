@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores to and loads from memory as a write-combining mapping has it (gpu/wc.h): every byte that
- * was asked for, at every place of a line, and none beside it. */
+/* Stores to and loads from memory as a write-combining mapping has it (gpu/map/wc.h): every byte
+ * that was asked for, at every place of a line, and none beside it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/wc.h"
+#include "gpu/map/wc.h"
 
 #include <string.h>
 
@@ -74,7 +74,7 @@ static void the_instructions_have_a_name(void **state)
     static const char *const names[] = {"plain", "SSE4.1", "AVX2", "AVX-512"};
     int found = 0;
     for (int i = 0; i < 4; i++)
-        found += strcmp(wc_manner(), names[i]) == 0;
+        found += strcmp(wc_isa_name(), names[i]) == 0;
     assert_int_equal(found, 1);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Authenticated connections: HMAC-SHA256 against published vectors, frames whole, cut, changed and
  * replayed, descriptors, and a hub among strangers. */
-#include "boot/member.h"
+#include "boot/hub/member.h"
+#include "boot/hub/wire.h"
 #include "boot/methods.h"
-#include "boot/rendezvous.h"
-#include "boot/wire.h"
+#include "boot/rendezvous/rendezvous.h"
 #include "driver/crypto.h"
 
 #include <errno.h>

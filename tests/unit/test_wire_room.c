@@ -2,8 +2,8 @@
 /* A connection of the start of a job without room or memory: what is kept until it can go, with its
  * descriptor, how long is waited, who has sent what arrives, and that all is given back. */
 #include "base/status.h"
+#include "boot/hub/wire.h"
 #include "boot/methods.h"
-#include "boot/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>

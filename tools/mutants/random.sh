@@ -48,7 +48,7 @@ seeded_files() {
     local prefix
     for prefix in $1; do
         git ls-files -- "$prefix*.c" "$prefix*.h" "$prefix/*.c" "$prefix/*.h"
-    done | sort -u | grep -vE 'run_orphans|net_leftovers|gpu/coll_|gpu/kernel|_absent' || true
+    done | sort -u | grep -vE 'run/orphans|net/leftovers|gpu/coll/|gpu/kernel|absent' || true
 }
 
 # copy_tree [FILE]: all, but the files that FILE lists.

@@ -345,7 +345,7 @@ struct weft_dev_record {
 enum { WEFT_DEV_RECORDS = 32 };
 
 /* What members compare in checking mode (check.h), as a record of a difference has it in `address`:
- * words of enum coll_header of src/gpu/coll_kernels.h, and those that device code has besides. */
+ * words of enum coll_header of src/gpu/coll/kernels.h, and those that device code has besides. */
 enum weft_dev_told {
     WEFT_DEV_TOLD_KIND, /* operation, type, op, root + 1, members, enum weft_dev_wrong, 0, grid: 8,
                            8, 8, 16, 16, 2, 5, 1 bits */

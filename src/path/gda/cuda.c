@@ -114,7 +114,7 @@ void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes)
 static weft_status same_addresses(const struct gda *gda)
 {
     CUdeviceptr seen = 0;
-    weft_status status = gpu_seen(gda->world->gpu, gda->area, &seen);
+    weft_status status = gpu_device_pointer(gda->world->gpu, gda->area, &seen);
     if (status || seen == (uintptr_t)gda->area)
         return status;
     return base_fail(WEFT_ERR_UNSUPPORTED,

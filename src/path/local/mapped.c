@@ -68,7 +68,7 @@ void mapped_settle(struct mapped *m)
     const struct gpu_map *map = gpu->heap.map;
     for (int slot = 0; slot < gpu->boot->local_npes; slot++)
         if (open & 1ull << (slot % MAPPED_SLOTS) && map->windows[slot].tested)
-            gpu_map_settle(map, slot);
+            gpu_map_flush(map, slot);
     for (; open; open &= open - 1) {
         int i = __builtin_ctzll(open);
         epoch_close(&m->stores[i], upto[i]);
@@ -101,7 +101,7 @@ static struct place place_of(struct remote at)
 /* Own memory that lies in the GPU heap. */
 static bool is_in_heap(const struct gpu *gpu, const void *local, struct place *place)
 {
-    return gpu_map_place(gpu, local, &place->slot, &place->offset);
+    return gpu_map_locate(gpu, local, &place->slot, &place->offset);
 }
 
 /* ----------------------------------------------------------------------------------- transfers */
@@ -126,7 +126,7 @@ static bool store(struct mapped *m, struct remote to, const void *src, size_t by
     if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, src, &own))
         return through_cpu(m, place_of(to), own, bytes);
     if (gpu_place_for_cpu(gpu, src) == GPU_PLACE_DEVICE ||
-        !gpu_map_pays(map_of(to), src, bytes, true) ||
+        !gpu_map_is_faster(map_of(to), src, bytes, true) ||
         !gpu_map_store(map_of(to), slot_of(to), to.offset, src, bytes))
         return false;
     stored(m, slot_of(to));
@@ -139,7 +139,8 @@ static bool put_from_device(struct remote to, const void *src, size_t bytes)
     struct gpu *gpu = to.peer->world->gpu;
     char *dst = to.peer->base[to.segment];
     struct place own;
-    return dst && gpu_map_pays(gpu->heap.map, dst, bytes, false) && is_in_heap(gpu, src, &own) &&
+    return dst && gpu_map_is_faster(gpu->heap.map, dst, bytes, false) &&
+           is_in_heap(gpu, src, &own) &&
            gpu_map_load(gpu->heap.map, own.slot, own.offset, dst + to.offset, bytes);
 }
 
@@ -165,7 +166,8 @@ static bool get_to_device(struct mapped *m, struct remote from, void *dst, size_
     struct gpu *gpu = m->world->gpu;
     const char *src = from.peer->base[from.segment];
     struct place own;
-    if (!src || !gpu_map_pays(gpu->heap.map, src, bytes, true) || !is_in_heap(gpu, dst, &own) ||
+    if (!src || !gpu_map_is_faster(gpu->heap.map, src, bytes, true) ||
+        !is_in_heap(gpu, dst, &own) ||
         !gpu_map_store(gpu->heap.map, own.slot, own.offset, src + from.offset, bytes))
         return false;
     stored(m, own.slot);
@@ -183,7 +185,7 @@ bool mapped_get(struct mapped *m, struct remote from, void *dst, size_t bytes)
     if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, dst, &own))
         return arrived(through_cpu(m, own, place_of(from), bytes));
     return gpu_place_for_cpu(gpu, dst) != GPU_PLACE_DEVICE &&
-           gpu_map_pays(gpu->heap.map, dst, bytes, false) &&
+           gpu_map_is_faster(gpu->heap.map, dst, bytes, false) &&
            gpu_map_load(gpu->heap.map, slot_of(from), from.offset, dst, bytes);
 }
 
@@ -247,7 +249,7 @@ weft_status mapped_refine(const struct path_world *world, weft_kind kind, int pe
                       : gpu_map_works(map) ? map->windows[slot].why
                                            : map->why;
     if (gpu_map_works(map) && gpu_map_at(gpu->heap.map, slot, gpu->map_test_offset, 1))
-        snprintf(found, bytes, "small ones by the CPU, through %s", gpu_map_way_text(map));
+        snprintf(found, bytes, "small ones by the CPU, through %s", gpu_map_backend_text(map));
     else if (pe == world->pe) /* the one place where there is room for it */
         snprintf(found, bytes, "small ones not by the CPU: %s", why);
     else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What paths of a node do with GPU memory without asking a GPU, or the peer: small transfers
- * between GPU memory that is mapped into the CPU's addresses (gpu/map.h) and memory that the CPU
- * reads and writes. Every function says false where that is not the better way, or none; then
+ * between GPU memory that is mapped into the CPU's addresses (gpu/map/map.h) and memory that the
+ * CPU reads and writes. Every function says false where that is not the better way, or none; then
  * nothing was done. For paths self and p2p (p2p_gpu.c), and staged. */
 #ifndef WEFT_PATH_LOCAL_MAPPED_H
 #define WEFT_PATH_LOCAL_MAPPED_H
@@ -10,7 +10,7 @@
 
 #include "base/epoch.h"
 #include "gpu/gpu.h"
-#include "gpu/map.h"
+#include "gpu/map/map.h"
 #include "path/path.h"
 
 enum { MAPPED_SLOTS = 64 };

@@ -2,7 +2,7 @@
 /* Operations of the paths `self` and `p2p` that touch GPU memory on either side: the host asks its
  * GPU for copies between any two kinds of memory, atomics and signals. `remote` is a place in the
  * GPU heap or in a host segment of a PE of this node. */
-#include "gpu/stripe.h"
+#include "gpu/multipath/stripe.h"
 #include "path/local/mapped.h"
 #include "path/local/p2p.h"
 
@@ -28,7 +28,7 @@ weft_status p2p_gpu_open(const struct path_world *world, struct path_state **sta
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context's GPU state");
     (*state)->gpu = world->gpu;
     mapped_open(&(*state)->mapped, world);
-    (*state)->lane = atomic_fetch_add(&turn, 1) % GPU_LANES;
+    (*state)->lane = atomic_fetch_add(&turn, 1) % GPU_STREAMS;
     return WEFT_OK;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path `relay`: GPU memory of a PE of this node that this PE's GPU cannot access, by a third GPU
  * that can access both: its copy engines and our kernels on it carry from one memory to the other,
- * over both links at once, and nothing is kept there (gpu/relay.h). Operations are those of path
- * p2p asked of another GPU; order and completion come from its lanes. */
-#include "gpu/relay.h"
-#include "gpu/stripe.h"
+ * over both links at once, and nothing is kept there (gpu/multipath/relay.h). Operations are those
+ * of path p2p asked of another GPU; order and completion come from its lanes. */
+#include "gpu/multipath/relay.h"
+#include "gpu/multipath/stripe.h"
 #include "path/local/relay.h"
 
 #include "base/status.h"
@@ -23,7 +23,7 @@ static weft_status locate(struct remote at, struct gpu **side, char **address)
     const struct path_world *world = at.peer->world;
     const struct gpu *gpu = world->gpu;
     int slot = gpu->slot_of[at.peer->pe];
-    *side = slot < 0 ? NULL : gpu_relay_side(gpu, slot);
+    *side = slot < 0 ? NULL : gpu_relay_gpu(gpu, slot);
     /* It was there when this path was chosen, but the heap may have grown since, and mapping the
      * new memory may have been refused. */
     if (!*side)
@@ -53,7 +53,7 @@ static weft_status relay_put(struct remote to, const void *src, size_t bytes, bo
     if (status)
         return status;
     if (!gpu_relay_reaches(side, src))
-        return gpu_relay_copy_around(side, lane, dst, src, bytes);
+        return gpu_relay_copy_staged(side, lane, dst, src, bytes);
     if (!nbi && gpu_place_of(side, src) == GPU_PLACE_PLAIN)
         return gpu_copy_plain(side, lane, dst, src, bytes);
     return copy_relayed(to, side, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
@@ -68,7 +68,7 @@ static weft_status relay_get(struct remote from, void *dst, size_t bytes, bool n
     if (status)
         return status;
     if (!gpu_relay_reaches(side, dst))
-        return gpu_relay_copy_around(side, lane, dst, src, bytes);
+        return gpu_relay_copy_staged(side, lane, dst, src, bytes);
     return copy_relayed(from, side, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
@@ -170,14 +170,14 @@ static weft_status relay_put_signal(struct remote to, const void *src, size_t by
     bool reached = gpu_relay_reaches(side, src);
     bool plain = reached && gpu_place_of(side, src) == GPU_PLACE_PLAIN;
     if (!reached)
-        status = gpu_relay_copy_around(side, lane, dst, src, bytes);
+        status = gpu_relay_copy_staged(side, lane, dst, src, bytes);
     else if (plain && !nbi)
         status = gpu_copy_plain(side, lane, dst, src, bytes);
     else
         status = copy_relayed(to, side, dst, src, bytes, GPU_IN_ORDER);
     if (!status)
         status = gpu_signal(side, lane, (uintptr_t)at, value, op);
-    return !status && !nbi && reached && !plain ? gpu_lane_quiet(side, lane) : status;
+    return !status && !nbi && reached && !plain ? gpu_stream_quiet(side, lane) : status;
 }
 
 /* Also the fence: what follows may go another way, and must not overtake a copy. All third GPUs,
@@ -186,8 +186,8 @@ static weft_status relay_quiet(struct path_state *state)
 {
     const struct gpu *gpu = state->gpu;
     weft_status status = WEFT_OK;
-    for (int i = 0; gpu->sides && i < gpu->heap.relay_count && !status; i++) {
-        struct gpu *side = gpu->sides[i];
+    for (int i = 0; gpu->relay_gpus && i < gpu->heap.relay_count && !status; i++) {
+        struct gpu *side = gpu->relay_gpus[i];
         if (side)
             status = gpu_quiet(side);
     }
@@ -203,7 +203,7 @@ static weft_status relay_open(const struct path_world *world, struct path_state 
     *state = malloc(sizeof **state);
     if (!*state)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context on path relay");
-    **state = (struct path_state){world->gpu, atomic_fetch_add(&turn, 1) % GPU_LANES};
+    **state = (struct path_state){world->gpu, atomic_fetch_add(&turn, 1) % GPU_STREAMS};
     return WEFT_OK;
 }
 
@@ -212,7 +212,7 @@ static void relay_close(struct path_state *state)
     free(state);
 }
 
-enum gpu_relay_wish relay_wish(const struct path_order *order)
+enum gpu_relay_policy relay_wish(const struct path_order *order)
 {
     bool named = false;
     for (int i = 0; i < order->count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Distance of a NIC from a PE's GPU, or from its CPUs. It is read from sysfs, so that it needs no
- * driver and no library of the CLI. The classes and their names are those of machine/routes.h. This
- * file uses no libfabric type. */
+ * driver and no library of the CLI. The classes and their names are those of
+ * machine/routes/routes.h. This file uses no libfabric type. */
 #ifndef WEFT_PATH_NET_NEAR_H
 #define WEFT_PATH_NET_NEAR_H
 

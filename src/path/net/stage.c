@@ -83,16 +83,16 @@ static weft_status begin_copy(struct path_common *net, struct net_staged_fragmen
 {
     struct gpu *gpu = net->world->gpu;
     weft_status status = gpu_copy(gpu, stream, to, from, fragment->bytes, GPU_IN_ORDER);
-    return status ? status : gpu_mark_put(gpu, stream, &fragment->copy_event);
+    return status ? status : gpu_event_record(gpu, stream, &fragment->copy_event);
 }
 
 static bool is_copied(struct path_common *net, struct net_staged_fragment *fragment)
 {
     if (!fragment->copy_event)
         return true;
-    weft_status status = gpu_mark_passed(net->world->gpu, &fragment->copy_event);
+    weft_status status = gpu_event_query(net->world->gpu, &fragment->copy_event);
     if (status) {
-        gpu_mark_drop(net->world->gpu, &fragment->copy_event);
+        gpu_event_release(net->world->gpu, &fragment->copy_event);
         fail_transfer(net, fragment->post.peer, status);
     }
     return !fragment->copy_event;
@@ -577,7 +577,7 @@ void net_stage_free(struct path_common *net)
     for (int pe = 0; pe < net->world->npes; pe++) {
         struct net_stage *stage = net->peers[pe].stage;
         for (uint32_t i = 0; stage && i < net->slot_count; i++)
-            gpu_mark_drop(gpu, &stage->fragments[i].copy_event);
+            gpu_event_release(gpu, &stage->fragments[i].copy_event);
         if (stage)
             free(stage->fragments);
         free(stage);

@@ -68,7 +68,7 @@ struct net_staged_fragment {
     bool counts_write;       /* counted in the channel's writes */
     bool counts_read;        /* counted in the channel's reads */
     struct path_state *state;
-    struct gpu_mark *copy_event;
+    struct gpu_event *copy_event;
     struct remote remote; /* remote.peer belongs to the context and is not used here. */
     struct net_ends ends;
     char *local;

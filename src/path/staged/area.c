@@ -90,7 +90,7 @@ static void drop_channel(struct staged_common *common, struct staged_channel *ch
 {
     struct gpu *gpu = common->world->gpu;
     for (int i = 0; i < STAGED_SLOTS; i++)
-        gpu_mark_drop(gpu, &channel->pending[i].copy_event);
+        gpu_event_release(gpu, &channel->pending[i].copy_event);
     pthread_mutex_destroy(&channel->lock);
 }
 

@@ -55,7 +55,7 @@ static weft_status is_copied(struct staged_channel *channel, struct staged_pendi
                              bool *ready)
 {
     weft_status status =
-        pending->copy_event ? gpu_mark_passed(get_gpu(channel), &pending->copy_event) : WEFT_OK;
+        pending->copy_event ? gpu_event_query(get_gpu(channel), &pending->copy_event) : WEFT_OK;
     *ready = !pending->copy_event;
     return status;
 }
@@ -104,14 +104,14 @@ static weft_status copy_answer_out(struct staged_channel *channel, uint64_t sequ
     int n = gpu_words_of((uintptr_t)pending->destination, answer, pending->bytes, words);
     weft_status status = WEFT_OK;
     if (n)
-        status = gpu_store_marked(get_gpu(channel), STAGED_COPY_OUT_STREAM, words, n,
-                                  &pending->copy_event);
+        status = gpu_store_recorded(get_gpu(channel), STAGED_COPY_OUT_STREAM, words, n,
+                                    &pending->copy_event);
     if (status || pending->copy_event)
         return status;
     status = gpu_copy(get_gpu(channel), STAGED_COPY_OUT_STREAM, pending->destination, answer,
                       pending->bytes, GPU_IN_ORDER);
     if (!status)
-        status = gpu_mark_put(get_gpu(channel), STAGED_COPY_OUT_STREAM, &pending->copy_event);
+        status = gpu_event_record(get_gpu(channel), STAGED_COPY_OUT_STREAM, &pending->copy_event);
     return status;
 }
 
@@ -322,7 +322,7 @@ static weft_status copy_source_in(struct staged_channel *channel, struct staged_
     weft_status status =
         gpu_copy(get_gpu(channel), STAGED_COPY_IN_STREAM, data, from, bytes, GPU_IN_ORDER);
     if (!status)
-        status = gpu_mark_put(get_gpu(channel), STAGED_COPY_IN_STREAM, &pending->copy_event);
+        status = gpu_event_record(get_gpu(channel), STAGED_COPY_IN_STREAM, &pending->copy_event);
     return status;
 }
 

@@ -75,8 +75,7 @@ struct staged_mailbox {
     _Alignas(SEGMENT_ALIGN) struct staged_channel_memory channels[];
 };
 
-/* ------------------------------------------------------------------------ the requester's own part
- */
+/* ----------------------------------------------------------- private memory of the requester */
 
 /* A request in flight. */
 struct staged_pending {
@@ -86,7 +85,7 @@ struct staged_pending {
     uint64_t buffer_end;     /* value of the buffer's `tail` when the request is retired */
     uint8_t buffer;          /* enum staged_buffer_id; STAGED_BUFFERS if the data are in the slot */
     bool destination_is_gpu; /* `destination` is GPU memory. */
-    struct gpu_mark
+    struct gpu_event
         *copy_event; /* copy of this PE's GPU in flight: into the slot or buffer, later out of it */
 };
 

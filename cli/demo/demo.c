@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft demo`: shows a newcomer on his own machine what Weft does. Looks at the machine's GPUs,
+ * then starts a job of itself, in which the PEs prove their paths, measure them, on GPUs where
+ * there are some, and mend a picture together; PE 0 tells what was found. */
+#include "demo/demo.h"
+
+#include "commands.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <weft/launch.h>
+
+enum { KEY_IMAGE = 256, KEY_IN_JOB, KEY_GPUS, KEY_LINKS };
+enum { PES_BY_ITSELF = 4, PES_ON_GPUS = 8, MOST_PES = DEMO_PES_MAX };
+
+struct options {
+    const char *image, *output;
+    int pes;
+    bool json;
+    int gpus; /* in a PE: how many GPUs the launching process has found */
+    const char
+        *links; /* in a PE, with json: what demo_links() told the launching process, as JSON */
+    const char *called; /* in a PE of the job: how the command was called; else NULL */
+};
+
+static const struct argp_option demo_option_list[] = {
+    {"image", KEY_IMAGE, "FILE", 0, "picture to mend, PNG (a woven one of our own)", 0},
+    {"pes", 'n', "N", 0,
+     "PEs of the job (one a GPU, at least 2, at most 8; without GPUs one a CPU, at most 4)", 0},
+    {"output", 'o', "DIR", 0, "folder for the pictures, made if need be (weft-demo)", 0},
+    {"json", 'j', NULL, 0, "print a JSON object instead of the story", 0},
+    {"in-job", KEY_IN_JOB, "NAME", OPTION_HIDDEN, "be a PE of the job that NAME demo started", 0},
+    {"gpus", KEY_GPUS, "N", OPTION_HIDDEN, "GPUs that can be used", 0},
+    {"links", KEY_LINKS, "JSON", OPTION_HIDDEN, "how they are joined", 0},
+    {0},
+};
+
+static error_t parse_demo(int key, char *argument, struct argp_state *state)
+{
+    struct options *options = state->input;
+    char *end;
+    switch (key) {
+    case KEY_IMAGE:
+        options->image = argument;
+        return 0;
+    case 'n':
+        options->pes = (int)strtol(argument, &end, 10);
+        if (!*argument || *end || options->pes < 2 || options->pes > MOST_PES)
+            argp_error(state, "--pes %s: a whole number from 2 to %d is wanted", argument,
+                       MOST_PES);
+        return 0;
+    case 'o':
+        options->output = argument;
+        return 0;
+    case 'j':
+        options->json = true;
+        return 0;
+    case KEY_GPUS:
+        options->gpus = atoi(argument);
+        return 0;
+    case KEY_LINKS:
+        options->links = argument;
+        return 0;
+    case KEY_IN_JOB:
+        options->called = argument;
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+/* ------------------------------------------------------------------------------ a PE of the job */
+
+static int usable_cpus(void)
+{
+    cpu_set_t allowed;
+    return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
+}
+
+/* The other PEs would wait for one that fails: the job ends with it. */
+static int demo_give_up(const struct demo *demo)
+{
+    fprintf(stderr, "weft demo: PE %d: %s\n", demo->bench.job ? demo->bench.me : -1,
+            weft_last_error());
+    if (demo->bench.job)
+        weft_abort(demo->bench.job, EXIT_FAULT);
+    return EXIT_FAULT;
+}
+
+static int be_a_pe(const struct options *options)
+{
+    static struct demo demo;
+    int cpus = usable_cpus(); /* before bench_prepare() gives this PE one of them */
+    demo.image_file = options->image;
+    demo.output = options->output;
+    demo.gpus = options->gpus;
+    demo.cuda = options->gpus > 0 && weft_target_get() == WEFT_CUDA;
+    demo.links = options->links ? json_loads(options->links, 0, NULL) : NULL;
+    demo.bench_options =
+        (struct bench_options){.from = 0, .to = 1, .repetitions = 5, .verify = true, .bind = true};
+    /* The job is told of the kernels' target; the acts on host memory are the host's own. */
+    demo.bench_options.target = demo.cuda ? TARGET_CUDA : TARGET_HOST;
+    weft_status status = bench_open(&demo.bench, &demo.bench_options);
+    demo.bench_options.target = TARGET_HOST;
+    if (status || bench_prepare(&demo.bench))
+        return demo_give_up(&demo);
+    bool tells = demo.bench.me == 0 && !options->json;
+
+    if (demo_prove(&demo) || demo_measure(&demo))
+        return demo_give_up(&demo);
+    if (tells)
+        demo_tell_paths(&demo);
+    if (demo_gpu(&demo))
+        return demo_give_up(&demo);
+    if (tells)
+        demo_tell_gpu(&demo);
+    if (demo_picture(&demo))
+        return demo_give_up(&demo);
+    if (tells) {
+        demo_tell_picture(&demo);
+        demo_tell_summary(&demo, cpus, options->called);
+    } else if (demo.bench.me == 0) {
+        demo_json(&demo, cpus);
+    }
+    double good = demo.bench.me == 0 ? demo_good(&demo) : 1;
+    if (bench_combine(&demo.bench, WEFT_MIN, &good) || bench_close(&demo.bench))
+        return demo_give_up(&demo);
+    return good != 0 ? EXIT_GOOD : EXIT_FAULT;
+}
+
+/* ---------------------------------------------------------------------------- starting the job */
+
+/* The picture of our own lies beside the installed command, or in the source of a build. */
+static const char *own_picture(const char *self)
+{
+    static const char *const places[] = {"../share/weft/weave.png",
+                                         "../../examples/data/weave.png"};
+    static char path[8192];
+    int folder = (int)(strrchr(self, '/') - self);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(path, sizeof path, "%.*s/%s", folder, self, places[i]);
+        char *shorter = realpath(path, NULL);
+        if (!shorter)
+            continue;
+        snprintf(path, sizeof path, "%s", shorter);
+        free(shorter);
+        return path;
+    }
+    return NULL;
+}
+
+/* What can be seen to be wrong is said before a job is started. */
+static bool can_begin(struct options *options, const char *self)
+{
+    struct image image;
+    if (!options->image)
+        options->image = own_picture(self);
+    if (!options->image) {
+        fprintf(stderr,
+                "weft demo: there is no weave.png in ../share/weft or ../../examples/data "
+                "beside %s; name a picture with --image\n",
+                self);
+        return false;
+    }
+    if (image_read(options->image, &image)) {
+        fprintf(stderr, "weft demo: %s\n", weft_last_error());
+        return false;
+    }
+    image_free(&image);
+    if (mkdir(options->output, 0777) && errno != EEXIST) {
+        fprintf(stderr, "weft demo: making the folder %s: %s; choose another with --output\n",
+                options->output, strerror(errno));
+        return false;
+    }
+    if (access(options->output, W_OK | X_OK)) {
+        fprintf(stderr, "weft demo: writing to %s: %s; choose another folder with --output\n",
+                options->output, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+/* One for each GPU; without GPUs one for each CPU, as long as these are few. */
+static int pes_for(int gpus)
+{
+    int cpus = usable_cpus();
+    int most = gpus ? PES_ON_GPUS : PES_BY_ITSELF, wanted = gpus ? gpus : cpus;
+    return wanted < 2 ? 2 : wanted > most ? most : wanted;
+}
+
+/* `weft run -n N weft demo --in-job ...` */
+static int run_demo_job(const struct options *options, const char *self, const char *links)
+{
+    char pes[16], gpus[16];
+    char *args[24] = {"weft run",   "-n",
+                      pes,          "--bind=none",
+                      (char *)self, "demo",
+                      "--in-job",   program_invocation_name,
+                      "--gpus",     gpus,
+                      "--image",    (char *)options->image,
+                      "--output",   (char *)options->output};
+    int n = 14;
+    snprintf(pes, sizeof pes, "%d", options->pes);
+    snprintf(gpus, sizeof gpus, "%d", options->gpus);
+    if (options->json) {
+        args[n++] = "--json";
+        args[n++] = "--links";
+        args[n++] = (char *)links;
+    }
+    return cmd_run(n, args);
+}
+
+static int start_demo_job(struct options *options)
+{
+    static char self[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length < 0) {
+        perror("weft demo: readlink(\"/proc/self/exe\")");
+        return EXIT_FAULT;
+    }
+    if (!can_begin(options, self))
+        return EXIT_FAULT;
+    json_t *links = demo_links();
+    options->gpus = demo_links_gpus(links);
+    if (!options->pes)
+        options->pes = pes_for(options->gpus);
+    if (!options->json) {
+        demo_tell_machine(links, usable_cpus());
+        demo_links_tell(links);
+        fflush(stdout);
+    }
+    char *text = json_dumps(links, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    bool good = demo_links_good(links);
+    json_decref(links);
+    if (!text) {
+        fprintf(stderr, "weft demo: no memory for what was found of the GPUs\n");
+        return EXIT_FAULT;
+    }
+    int status = run_demo_job(options, self, text);
+    free(text);
+    return status == EXIT_GOOD && !good ? EXIT_FAULT : status;
+}
+
+int cmd_demo(int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = demo_option_list,
+        .parser = parse_demo,
+        .doc =
+            "Show on this machine what Weft does: start a job, prove that its PEs reach each "
+            "other's memory, measure it beside memcpy, and mend a picture together; on GPUs where "
+            "there are some. Exit status 1 when anything was wrong."};
+    struct options options = {.output = "weft-demo"};
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    return options.called ? be_a_pe(&options) : start_demo_job(&options);
+}

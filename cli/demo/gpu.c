@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The demo's job on GPU memory: puts that the host begins, and kernels that put by themselves.
+ * Where there is no GPU the same kernels run on CPU threads, for what they move and not for their
+ * speed. */
+#include "demo/demo.h"
+
+#include "tool/tool.h"
+
+#include <string.h>
+#include <weft/gpu.h>
+
+enum { HOST_PUT_BYTES = 16 << 20, KERNEL_PUT_BYTES = 1 << 20, KERNEL_BLOCKS = 16 };
+
+/* The GPU of every PE, at every PE. */
+static weft_status share_ordinals(struct demo *demo)
+{
+    weft_gpu_info info = {.size = sizeof info};
+    weft_status status = weft_gpu_query(demo->bench.job, &info);
+    for (int pe = 0; !status && pe < demo->bench.n && pe < DEMO_PES_MAX; pe++) {
+        double ordinal = demo->bench.me == pe ? info.ordinal : -1;
+        status = bench_combine(&demo->bench, WEFT_MAX, &ordinal);
+        demo->gpu_of[pe] = (int)ordinal;
+    }
+    return status;
+}
+
+/* Whether every PE can access the memory of every other; PE 0 keeps the reason when it is its
+ * own. */
+static weft_status all_reach(struct demo *demo, bool *reach)
+{
+    struct bench *bench = &demo->bench;
+    double good = 1;
+    for (int pe = 0; pe < bench->n; pe++) {
+        weft_gpu_pair pair = {.size = sizeof pair};
+        weft_status status = weft_gpu_pair_query(bench->job, pe, &pair);
+        if (status)
+            return status;
+        if (pair.usable)
+            continue;
+        good = 0;
+        snprintf(demo->gpu_why, sizeof demo->gpu_why, "PE %d to PE %d: %s", bench->me, pe,
+                 pair.evidence);
+    }
+    weft_status status = bench_combine(bench, WEFT_MIN, &good);
+    *reach = good != 0;
+    if (!*reach && !*demo->gpu_why)
+        snprintf(demo->gpu_why, sizeof demo->gpu_why, "other PEs' GPUs do not reach each other");
+    return status;
+}
+
+static weft_status measure_on(struct bench *bench, const char *name, size_t bytes,
+                              struct bench_point *point)
+{
+    struct bench_case c;
+    const struct bench_entry *entry = bench_find(name, bench->options);
+    if (!entry)
+        return base_fail(WEFT_ERR_UNSUPPORTED, "this build has no benchmark \"%s\"", name);
+    weft_status status = bench_case_open(bench, entry, bytes, &c);
+    if (!status)
+        status = bench_measure(bench, &c, point);
+    return status ? status : bench_case_close(bench, &c);
+}
+
+/* A bench on the demo's job with options of its own. */
+static struct bench variant(const struct demo *demo, const struct bench_options *options)
+{
+    struct bench bench = demo->bench;
+    bench.options = options;
+    return bench;
+}
+
+static weft_status by_host(struct demo *demo, struct bench *bench, struct demo_gpu_pair *pair)
+{
+    struct bench_point small, large;
+    weft_status status = measure_on(bench, "put", 8, &small);
+    if (!status)
+        status = measure_on(bench, "put", HOST_PUT_BYTES, &large);
+    if (status)
+        return status;
+    pair->host_us = small.us_min;
+    pair->host_gbps = (double)large.bytes / large.us_min / 1e3;
+    pair->right &= small.verified == 1 && large.verified == 1;
+    return WEFT_OK;
+}
+
+static weft_status by_kernels(struct bench *thread, struct bench *block, struct demo_gpu_pair *pair)
+{
+    struct bench_point flag, put;
+    weft_status status = measure_on(thread, "latency", 8, &flag);
+    if (!status)
+        status = measure_on(block, "put", KERNEL_PUT_BYTES, &put);
+    if (status)
+        return status;
+    pair->kernel_us = flag.us_min;
+    pair->kernel_gbps = put.gbps * put.us / put.us_min;
+    pair->right &= flag.verified == 1 && put.verified == 1;
+    return WEFT_OK;
+}
+
+/* The pairs of PE 0, or all of few. */
+static weft_status each_pair(struct demo *demo, struct bench *host, struct bench *thread,
+                             struct bench *block)
+{
+    int n = demo->bench.n;
+    bool all = n * (n - 1) / 2 <= 6;
+    weft_status status = WEFT_OK;
+    for (int from = 0; !status && from < (all ? n : 1); from++)
+        for (int to = from + 1; !status && to < n && demo->n_gpu_pairs < DEMO_PAIRS_MAX; to++) {
+            struct demo_gpu_pair *pair = &demo->gpu_pairs[demo->n_gpu_pairs++];
+            *pair = (struct demo_gpu_pair){.from = from, .to = to, .right = true};
+            struct bench *benches[] = {host, thread, block};
+            for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++) {
+                benches[i]->from = from;
+                benches[i]->to = to;
+            }
+            if (demo->gpus)
+                status = by_host(demo, host, pair);
+            if (!status && demo->kernels)
+                status = by_kernels(thread, block, pair);
+            thread->rounds = block->rounds = host->rounds;
+        }
+    return status;
+}
+
+weft_status demo_gpu(struct demo *demo)
+{
+    const struct bench_options *common = &demo->bench_options;
+    bool cuda = demo->cuda, reach = true;
+    struct bench_options host = *common, thread = *common, block = *common;
+    host.target = TARGET_HOST;
+    host.memory = MEMORY_GPU;
+    thread.memory = block.memory = cuda ? MEMORY_GPU : MEMORY_HOST;
+    thread.scope = SCOPE_THREAD;
+    block.scope = SCOPE_BLOCK;
+    thread.ctas = 1;
+    block.ctas = cuda ? KERNEL_BLOCKS : 1;
+    thread.threads = block.threads = cuda ? 1024 : 64;
+    thread.target = block.target = cuda ? TARGET_CUDA : TARGET_SIMT;
+
+    struct bench host_bench = variant(demo, &host), thread_bench = variant(demo, &thread),
+                 block_bench = variant(demo, &block);
+    /* With GPUs, kernels are worth showing on them alone. */
+    demo->kernels = cuda || !demo->gpus;
+    weft_status status = WEFT_OK;
+    if (demo->gpus)
+        status = bench_flags_make(&host_bench); /* the first GPU memory: the GPU side begins */
+    if (status == WEFT_ERR_UNSUPPORTED && !cuda) {
+        snprintf(demo->gpu_why, sizeof demo->gpu_why, "%s", weft_last_error());
+        demo->gpus = 0;
+        demo->kernels = true;
+        status = WEFT_OK;
+    }
+    if (!status && demo->gpus)
+        status = share_ordinals(demo);
+    if (!status && demo->gpus)
+        status = all_reach(demo, &reach);
+    if (status || !reach)
+        return status;
+    if (demo->kernels)
+        status = bench_device_prepare(&block_bench);
+    thread_bench.device = block_bench.device;
+    if (!status)
+        status = each_pair(demo, &host_bench, &thread_bench, &block_bench);
+    if (!status && demo->gpus)
+        status = weft_free(demo->bench.job, host_bench.flags);
+    return status;
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft doctor`: prints a diagnosis of the whole machine, and how it stands beside what is
+ * expected; makes none itself. */
+#include <argp.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "columns.h"
+#include "commands.h"
+#include "doctor/doctor.h"
+#include "machine/describe/growth.h"
+#include "tool/tool.h"
+
+enum {
+    KEY_AGAINST = 256,
+    KEY_EXPECT,
+    KEY_PROMETHEUS,
+    KEY_HOSTS,
+    KEY_HOSTFILE,
+    KEY_ALLOCATION,
+    KEY_JOB,
+    KEY_RSH,
+    KEY_WEFT,
+    KEY_LIMIT,
+    KEY_INTERVAL,
+    KEY_REPORT
+};
+
+static const uint64_t limit_usual_ns = UINT64_C(120000000000);
+
+/* The lists say themselves what is wrong with them. */
+static error_t take_doctor_hosts(bool good)
+{
+    if (!good)
+        exit(EXIT_USAGE);
+    return 0;
+}
+
+/* How hosts are found and reached. */
+static error_t parse_reach(int key, char *argument, struct argp_state *state,
+                           struct doctor_options *a)
+{
+    switch (key) {
+    case KEY_HOSTS:
+        return take_doctor_hosts(run_parse_hosts(&a->reach, argument));
+    case KEY_HOSTFILE:
+        return take_doctor_hosts(run_parse_hostfile(&a->reach, argument));
+    case KEY_ALLOCATION:
+        return take_doctor_hosts(doctor_take_allocation(&a->reach));
+    case KEY_JOB:
+        a->job = true;
+        return 0;
+    case KEY_RSH:
+        a->reach.rsh = argument;
+        return 0;
+    case KEY_WEFT:
+        a->reach.weft = argument;
+        return 0;
+    case KEY_LIMIT:
+        if (!config_parse_duration(argument, &a->limit_ns) || !a->limit_ns)
+            argp_error(state, "--limit %s: a time is meant, such as 30s or 5m", argument);
+        return 0;
+    case KEY_INTERVAL:
+        if (!config_parse_duration(argument, &a->interval_ns) || !a->interval_ns)
+            argp_error(state, "--interval %s: a time is meant, such as 10s or 1m", argument);
+        a->interval = argument;
+        return 0;
+    case KEY_REPORT:
+        a->report = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t check_doctor_options(struct argp_state *state, const struct doctor_options *a)
+{
+    bool several = a->reach.host_count > 0 || a->job;
+    if (several && (a->machine.file || a->machine.what_if || a->expect))
+        argp_error(state, "--machine, --what-if and --expect are about one machine, --hosts, "
+                          "--allocation and --job about several");
+    if (a->interval_ns && (a->machine.file || a->machine.what_if))
+        argp_error(state,
+                   "--interval looks twice at this machine, --machine and --what-if are about "
+                   "another one");
+    if (a->prometheus && (a->machine.json || a->expect))
+        argp_error(state, "--prometheus prints in place of --json and --expect");
+    return 0;
+}
+
+static error_t parse_doctor(int key, char *argument, struct argp_state *state)
+{
+    struct doctor_options *a = state->input;
+    switch (key) {
+    case 'q':
+        a->quick = 1;
+        return 0;
+    case 'a':
+        a->all = 1;
+        return 0;
+    case KEY_AGAINST:
+        a->against = argument;
+        return 0;
+    case KEY_EXPECT:
+        a->expect = true;
+        return 0;
+    case KEY_PROMETHEUS:
+        a->prometheus = argument ? argument : "-";
+        return 0;
+    case ARGP_KEY_END:
+        return check_doctor_options(state, a);
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->machine;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected \"%s\"", argument);
+        return 0;
+    default:
+        return parse_reach(key, argument, state, a);
+    }
+}
+
+static const struct argp_option doctor_option_list[] = {
+    {"quick", 'q', NULL, 0, "measure nothing", 0},
+    {"all", 'a', NULL, 0, "print every place of a finding, not the first few", 0},
+    {"against", KEY_AGAINST, "FILE", 0,
+     "compare with a machine of `weft topo --record`, or with an expectation", 0},
+    {"expect", KEY_EXPECT, NULL, 0, "print the expectation that this machine makes, for --against",
+     0},
+    {"prometheus", KEY_PROMETHEUS, "FILE", OPTION_ARG_OPTIONAL,
+     "write metrics for the textfile collector of node_exporter, in one step", 0},
+    {"hosts", KEY_HOSTS, "A,B,N[01-16]...", 0,
+     "examine these hosts, reached by ssh, and print which ones deviate; more than once adds", 0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "the same from a file, with a host in each line", 0},
+    {"allocation", KEY_ALLOCATION, NULL, 0,
+     "the same for the nodes of this Slurm allocation, reached by srun", 0},
+    {"job", KEY_JOB, NULL, 0,
+     "the same for the nodes of the job whose PE this is; under weft run, srun and mpirun it goes "
+     "without saying",
+     0},
+    {"rsh", KEY_RSH, "COMMAND", 0,
+     "what reaches a host in place of ssh: it gets the host's name and a command. Also WEFT_RSH",
+     0},
+    {"weft", KEY_WEFT, "PATH", 0, "this command on the other hosts (the same path as here)", 0},
+    {"limit", KEY_LIMIT, "T", 0, "how long each host is waited for (120s)", 0},
+    {"interval", KEY_INTERVAL, "T", 0,
+     "look at the counters of errors again after this time, and tell which grow", 0},
+    {"report", KEY_REPORT, NULL, OPTION_HIDDEN, "for `weft doctor --hosts` elsewhere", 0},
+    {0},
+};
+
+/* --- text ------------------------------------------------------------------------------------- */
+
+static const char *status_of(const struct doctor_check *check)
+{
+    static const char *const words[][2] = {
+        {"absent", "nothing here"},     {"fault", "FAULT"},     {"unknown", "not verified"},
+        {"not-offered", "not offered"}, {"in-part", "in part"},
+    };
+    const char *state = doctor_state(check);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(state, words[i][0]) == 0)
+            return words[i][1];
+    return state;
+}
+
+static const char *const weight_words[] = {"off", "degraded", "unknown", "note"};
+
+/* Findings of one reason are told once, with the first places. */
+static void print_check(const struct diagnosis *d, const struct doctor_check *check, int first,
+                        int all)
+{
+    const struct finding *f = &d->findings.list[first];
+    const struct reason_text *r = &reason_table[f->reason];
+    int shown = 0, more = 0;
+    columns_print(stdout, 11, "  %-8s %s  %s", weight_words[f->weight], r->code, r->cause);
+    for (int i = first; i < check->first + check->n; i++) {
+        const struct finding *other = &d->findings.list[i];
+        if (other->reason != f->reason || other->weight != f->weight)
+            continue;
+        if (shown == 3 && !all) {
+            more++;
+            continue;
+        }
+        columns_print(stdout, 13, "           %s", other->evidence);
+        shown++;
+    }
+    if (more)
+        printf("           and %d more (--all)\n", more);
+    bool unknown = f->weight == WEIGHT_UNKNOWN;
+    columns_print(stdout, 13, "           %s: %s%s%s%s%s%s", unknown ? "to see" : "remedy",
+                  f->remedy, unknown ? "" : " [", unknown ? "" : r->who, unknown ? "" : "; ",
+                  unknown ? "" : r->lasts, unknown ? "" : "]");
+}
+
+static bool is_first_of_check(const struct diagnosis *d, const struct doctor_check *check, int at)
+{
+    for (int i = check->first; i < at; i++)
+        if (d->findings.list[i].reason == d->findings.list[at].reason &&
+            d->findings.list[i].weight == d->findings.list[at].weight)
+            return false;
+    return true;
+}
+
+static void print_diagnosis(const struct diagnosis *d, const struct machine *machine, int all)
+{
+    columns_print(stdout, 8, "machine %s", machine->origin);
+    for (int c = 0; c < DOCTOR_CHECKS; c++) {
+        const struct doctor_check *check = &d->checks[c];
+        printf("%-12s  %s\n", status_of(check), check->title);
+        for (int weight = WEIGHT_OFF; weight <= WEIGHT_NOTE; weight++)
+            for (int i = check->first; i < check->first + check->n; i++)
+                if ((int)d->findings.list[i].weight == weight && is_first_of_check(d, check, i))
+                    print_check(d, check, i, all);
+    }
+    printf("%d fault%s, %d not verified\n", d->faults, d->faults == 1 ? "" : "s", d->unknown);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+static json_t *diagnosis_json(const struct diagnosis *d, const struct machine *machine)
+{
+    json_t *checks = json_array();
+    for (int c = 0; c < DOCTOR_CHECKS; c++) {
+        const struct doctor_check *check = &d->checks[c];
+        json_t *findings = json_array();
+        for (int i = check->first; i < check->first + check->n; i++)
+            json_array_append_new(findings, json_finding(&d->findings.list[i]));
+        json_array_append_new(checks,
+                              json_pack("{s:s, s:s, s:s, s:i, s:o}", "check", check->name, "title",
+                                        check->title, "status", doctor_state(check), "looked_at",
+                                        check->looked_at, "findings", findings));
+    }
+    return json_pack("{s:s, s:o, s:i, s:i}", "machine", machine->origin, "checks", checks, "faults",
+                     d->faults, "unknown", d->unknown);
+}
+
+/* --- one machine ------------------------------------------------------------------------------ */
+
+static int print_expectation(const struct machine *machine)
+{
+    static struct profile profile;
+    profile_of(machine, &profile);
+    char *text = profile_expectation(&profile);
+    if (text)
+        puts(text);
+    free(text);
+    return text ? EXIT_GOOD : EXIT_FAULT;
+}
+
+/* The diagnosis, and the comparison where there is an expectation. */
+static int print_machine(const struct machine *machine, const struct diagnosis *d,
+                         const struct profile *expected, const struct doctor_options *a)
+{
+    static struct profile seen;
+    int differs = 0;
+    profile_of(machine, &seen);
+    if (a->prometheus)
+        return doctor_write_metrics(a->prometheus, machine, d,
+                                    expected ? doctor_count_differences(&seen, expected) : -1);
+    if (a->machine.json) {
+        json_t *root = diagnosis_json(d, machine);
+        if (expected) {
+            json_t *comparison = doctor_json_comparison(&seen, expected, a->against);
+            differs = (int)json_integer_value(json_object_get(comparison, "differs"));
+            json_object_set_new(root, "against", comparison);
+        }
+        json_print(root);
+    } else {
+        print_diagnosis(d, machine, a->all || columns_are_full());
+        if (expected)
+            differs = doctor_print_comparison(&seen, expected, a->against);
+    }
+    return d->faults || differs ? EXIT_FAULT : EXIT_GOOD;
+}
+
+/* The second look, once the time since `began_ns` is over. */
+static void look_again(struct machine *machine, const struct doctor_options *a, uint64_t began_ns)
+{
+    uint64_t passed = clock_now_ns() - began_ns;
+    uint64_t left = passed < a->interval_ns ? a->interval_ns - passed : 0;
+    struct timespec pause = {.tv_sec = (time_t)(left / 1000000000),
+                             .tv_nsec = (long)(left % 1000000000)};
+    while (nanosleep(&pause, &pause) != 0 && errno == EINTR)
+        ;
+    struct machine *later = machine_options_read(&a->machine);
+    if (later)
+        growth_note(machine, later);
+    machine_free(later);
+}
+
+/* What needs time: measuring, and counters that may grow meanwhile. */
+static void measure_machine(struct machine *machine, const struct doctor_options *a)
+{
+    uint64_t began_ns = clock_now_ns();
+    if (a->machine.measure && !a->quick)
+        machine_options_measure(&a->machine, machine, 0);
+    else if (!a->machine.file && !a->quick && machine->n_gpus)
+        machine_options_try(machine);
+    if (a->interval_ns)
+        look_again(machine, a, began_ns);
+}
+
+/* Examines this machine and prints what was asked for. */
+static int examine_machine(const struct doctor_options *a, const struct profile *expected)
+{
+    static struct diagnosis diagnosis;
+    struct machine *machine = machine_options_read(&a->machine);
+    if (!machine)
+        return EXIT_USAGE;
+    measure_machine(machine, a);
+    int status;
+    if (a->expect) {
+        status = print_expectation(machine);
+    } else {
+        doctor_examine(machine, &diagnosis);
+        status = print_machine(machine, &diagnosis, expected, a);
+        findings_free(&diagnosis.findings);
+    }
+    machine_free(machine);
+    return status;
+}
+
+/* --- several ---------------------------------------------------------------------------------- */
+
+/* What this machine reports of itself; to be freed. NULL: said why not. */
+static char *make_report(const struct doctor_options *a)
+{
+    static struct diagnosis diagnosis;
+    struct machine *machine = machine_options_read(&a->machine);
+    if (!machine)
+        return NULL;
+    measure_machine(machine, a);
+    doctor_examine(machine, &diagnosis);
+    char *report = doctor_node_write(machine, &diagnosis);
+    findings_free(&diagnosis.findings);
+    machine_free(machine);
+    return report;
+}
+
+static int print_report(const struct doctor_options *a)
+{
+    char *report = make_report(a);
+    if (report)
+        fputs(report, stdout);
+    free(report);
+    return report ? EXIT_GOOD : EXIT_FAULT;
+}
+
+static int judge_cluster(struct cluster *cluster, const struct doctor_options *a,
+                         const struct profile *expected)
+{
+    cluster_judge(cluster, expected);
+    int status = cluster->deviating || cluster->not_reached ? EXIT_FAULT : EXIT_GOOD;
+    if (a->prometheus)
+        status = doctor_write_cluster_metrics(a->prometheus, cluster);
+    else if (a->machine.json)
+        doctor_json_cluster(cluster, a->against);
+    else
+        doctor_print_cluster(cluster, a->against);
+    cluster_free(cluster);
+    return status;
+}
+
+static int examine_hosts(const struct doctor_options *a, const struct profile *expected)
+{
+    struct cluster cluster = {.nodes = NULL};
+    return doctor_visit_hosts(a, &cluster) ? judge_cluster(&cluster, a, expected) : EXIT_FAULT;
+}
+
+/* One PE of each node examines it, PE 0 prints. Of PEs on one node PE 0 alone does anything. */
+static int examine_job(struct doctor_job *job, const struct doctor_options *a,
+                       const struct profile *expected)
+{
+    struct cluster cluster = {.nodes = NULL};
+    bool silent = job->silent;
+    if (job->n_nodes == 1) {
+        doctor_leave_job(job, true);
+        return silent ? EXIT_GOOD : examine_machine(a, expected);
+    }
+    char *report = job->examines ? make_report(a) : NULL;
+    weft_status status = doctor_gather_job(job, report, &cluster);
+    free(report);
+    if (status)
+        fprintf(stderr, "weft doctor: %s\n", weft_last_error());
+    doctor_leave_job(job, status == WEFT_OK);
+    if (status)
+        return EXIT_FAULT;
+    return silent ? EXIT_GOOD : judge_cluster(&cluster, a, expected);
+}
+
+static int answer(const struct doctor_options *a)
+{
+    static struct profile expectation;
+    const struct profile *expected = a->against ? &expectation : NULL;
+    struct doctor_job job = {.boot = NULL};
+    if (a->against && profile_load(a->against, &expectation)) {
+        fprintf(stderr, "weft doctor: --against: %s\n", weft_last_error());
+        return EXIT_USAGE;
+    }
+    if (a->report)
+        return print_report(a);
+    if (a->reach.host_count)
+        return examine_hosts(a, expected);
+    if (!a->machine.file && !a->expect && !doctor_join_job(a->job, &job))
+        return EXIT_USAGE;
+    return job.boot ? examine_job(&job, a, expected) : examine_machine(a, expected);
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    static const struct argp_child children[] = {{&machine_options_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {
+        .options = doctor_option_list,
+        .parser = parse_doctor,
+        .children = children,
+        .doc =
+            "Check drivers, limits, GPUs, links, peer access, RDMA and storage at once; nothing "
+            "stops at the first fault. Exit status 1 when there is one, or when something is not "
+            "as expected, or a host cannot be reached."};
+    struct doctor_options a = {.limit_ns = limit_usual_ns};
+    run_say_as("weft doctor");
+    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    int status = answer(&a);
+    for (int i = 0; i < a.reach.host_count; i++)
+        free(a.reach.hosts[i].name);
+    free(a.reach.hosts);
+    return status;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See coll.h. */
+#include "explain/coll.h"
+
+#include "columns.h"
+#include "commands.h"
+#include "tool/coll_way.h"
+#include "tool/tool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HANG = 4 }; /* columns before what goes on */
+
+static int refuse_value(const char *what, const char *value, const char *remedy)
+{
+    fprintf(stderr, "weft explain coll: %s \"%s\"; %s\n", what, value, remedy);
+    return EXIT_USAGE;
+}
+
+static int unknown_operation(const char *name)
+{
+    char list[256] = "there are ";
+    for (int i = 0; tool_coll_operation(i); i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", tool_coll_operation(i));
+    }
+    return refuse_value("no operation", name, list);
+}
+
+static void print_ways(const struct tool_coll_answer *a)
+{
+    static const char *const what[TOOL_COLL_WAYS] = {
+        "one trip over the link, no fence, twice the bytes",
+        "slices to their members and the results back, no fence, twice the bytes",
+        "one trip over the link in lines of 128 bytes, where these were seen to come whole",
+        "slices to their members and the results back, in lines of 128 bytes",
+        "stores into the destinations, behind flags and in front of a fence",
+        "stores into memory of the team, where others cannot store into the destination",
+        "copies between two meetings of the members, for which one block runs"};
+    enum { TEXT = 39 }; /* columns before the words of a way */
+    for (int i = 0; i < TOOL_COLL_WAYS; i++) {
+        char us[24] = "not possible";
+        if (a->ways[i].us >= 0)
+            snprintf(us, sizeof us, "%9.1f us", a->ways[i].us);
+        columns_print(stdout, TEXT, "  %-22s %s  %s%s", a->ways[i].name, us,
+                      a->ways[i].taken ? "taken: " : "", what[i]);
+    }
+    for (int i = 0; i < TOOL_COLL_WAYS; i++)
+        if (a->ways[i].taken && strstr(a->ways[i].name, "lines"))
+            columns_print(stdout, HANG,
+                          "  a job's collectives go by packets where the proof at a team's first "
+                          "one saw lines in parts or PEs share a GPU, and of elements of more than "
+                          "8 bytes, averages, scaled sums and FP8");
+    if (a->wish)
+        columns_print(stdout, HANG, "  WEFT_COLL asks for %s%s", a->wish,
+                      a->wish_taken ? "" : ", which cannot serve here");
+}
+
+static void print_blocks(const struct tool_coll_answer *a, uint64_t bytes)
+{
+    char blocks[64], rounds[64] = "", chunks[64] = "";
+    if (a->engines)
+        snprintf(blocks, sizeof blocks, "a block of %u threads at each meeting", a->threads);
+    else
+        snprintf(blocks, sizeof blocks, "%u block%s of %u threads", a->blocks,
+                 a->blocks == 1 ? "" : "s", a->threads);
+    if (a->round_bytes < bytes)
+        snprintf(rounds, sizeof rounds, ", in rounds of %llu bytes",
+                 (unsigned long long)a->round_bytes);
+    if (a->chunks)
+        snprintf(chunks, sizeof chunks, ", handed on in %u chunks by each block", a->chunks);
+    columns_print(stdout, HANG, "  %s%s%s%s", blocks,
+                  a->handed_on ? "; the root's slices are handed on by the others" : "", rounds,
+                  chunks);
+}
+
+static void print_rates(const struct tool_coll_answer *a)
+{
+    bool of_file = strncmp(a->rates, "of ", 3) == 0;
+    columns_print(stdout, HANG, "  rates: %s%s", a->rates,
+                  of_file ? "; a job takes them where all PEs have the same, else those built in"
+                          : "");
+    columns_print(stdout, HANG, "  estimates among them: %s", a->estimates);
+    columns_print(
+        stdout, HANG,
+        "  The times are a model's, made from these rates, in a replayed graph; the least "
+        "that any way could take is %.1f us.",
+        a->floor_us);
+    if (strcmp(a->rates, "built in") == 0)
+        columns_print(stdout, HANG,
+                      "  The others of those built in were measured between H100 over NVLink 4; "
+                      "`weft bench coll --tune` measures this machine's.");
+}
+
+static void print(const struct tool_coll_answer *a, uint64_t bytes, int members)
+{
+    columns_print(stdout, HANG, "%s of %llu bytes%s on the GPUs of %d PEs", a->operation,
+                  (unsigned long long)bytes, a->blocks_each ? " from or for each" : "", members);
+    if (a->copies)
+        columns_print(stdout, HANG,
+                      "  WEFT_COLL=copies: no kernel runs, the host puts block by block; without "
+                      "it:");
+    if (a->sized)
+        columns_print(stdout, HANG,
+                      "  sizes are exchanged by packets, then each stores its blocks into %s",
+                      a->sized_scratch ? "memory of the team" : "the destinations");
+    else
+        print_ways(a);
+    print_blocks(a, bytes);
+    print_rates(a);
+}
+
+int explain_coll(int n, char **arguments)
+{
+    struct tool_coll_answer answer;
+    uint64_t bytes;
+    char *end = "";
+    if (n > 0 && strcmp(arguments[n - 1], "--full") == 0) {
+        columns_set_full(true);
+        n--;
+    }
+    if (n < 2 || n > 3) {
+        fprintf(
+            stderr,
+            "usage: weft explain coll OPERATION BYTES [PES] [--full], such as: weft explain coll "
+            "reduce 1M 4\n");
+        return EXIT_USAGE;
+    }
+    long members = n == 3 ? strtol(arguments[2], &end, 10) : 8;
+    if (!config_parse_size(arguments[1], &bytes) || !bytes || bytes > (uint64_t)1 << 45)
+        return refuse_value("the size is", arguments[1], "it is bytes, such as 8, 64K or 1.5G");
+    if (*end || members < 1 || members > TOOL_COLL_MEMBERS)
+        return refuse_value("the number of PEs is", arguments[2], "1 to 64 can be served");
+    if (!tool_coll_way(arguments[0], bytes, (int)members, &answer))
+        return unknown_operation(arguments[0]);
+    print(&answer, bytes, (int)members);
+    return EXIT_GOOD;
+}

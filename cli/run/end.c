@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a job of `weft run` ends: which PE, user or time limit is why, what is said of it and which
+ * exit status follows, who is told, and when what is left is sent SIGTERM, then SIGKILL, and
+ * reaped. Waits for nothing: run.c calls it when a PE may have ended, and as time passes. */
+#include "run/run.h"
+
+#include "commands.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LOOK_AGAIN_NS UINT64_C(5000000)
+
+enum {
+    EXIT_TIMEOUT = 124, /* as timeout(1) */
+    EXIT_BY_SIGNAL = 128,
+};
+
+/* PEs that have heard that the job ends get this long to say why and end by themselves; those that
+ * have not joined the job, and may never do so, a part of it. */
+static const uint64_t told_ns = 2 * RUN_SECOND_NS, deaf_ns = RUN_SECOND_NS / 4;
+
+/* How long a failure may wait for the end of a PE that is dying, and how long a PE whose connection
+ * is closed has to end. */
+static const uint64_t postponed_ns = 5 * RUN_SECOND_NS, cut_off_ns = RUN_SECOND_NS / 5;
+
+/* The same over several hosts, from where news take their time and whose processes cannot be looked
+ * at. Agents tell when a PE beside the one that fails is dying: then it is as above. */
+static const uint64_t hosts_postponed_ns = RUN_SECOND_NS * 3 / 10, hosts_cut_off_ns = RUN_SECOND_NS;
+
+static int exit_status_of(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? EXIT_BY_SIGNAL + WTERMSIG(wait_status)
+                                    : WEXITSTATUS(wait_status);
+}
+
+/* Exit status of weft run when this PE is why: never 0. */
+static int failure_status(const struct run_pe *pe)
+{
+    int status = exit_status_of(pe->wait_status);
+    return status ? status : 1;
+}
+
+/* To the whole process group: what a PE has started belongs to it. */
+static void signal_pe(struct run *run, int pe, int number)
+{
+    if (run->hosts)
+        run_hosts_signal(run, pe, number);
+    else if (run->pes[pe].pid > 0 && !run->pes[pe].exited)
+        kill(-run->pes[pe].group, number);
+}
+
+void run_signal_all(struct run *run, int number)
+{
+    for (int pe = 0; pe < run->started; pe++)
+        signal_pe(run, pe, number);
+}
+
+static void terminate(struct run *run, int pe)
+{
+    signal_pe(run, pe, SIGTERM);
+    signal_pe(run, pe, SIGCONT); /* a stopped process acts on nothing but this */
+}
+
+void run_begin_end(struct run *run, int pe, weft_status status, int result, const char *sentence)
+{
+    run->phase = RUN_TOLD;
+    run->phase_ends_ns = clock_now_ns() + deaf_ns;
+    run->end_status = status;
+    snprintf(run->end_sentence, sizeof run->end_sentence, "%s", sentence);
+    if (run->result < 0)
+        run->result = result;
+    if (run->result < 0)
+        run->culprit = pe;
+    for (int other = 0; other < run->started; other++)
+        if (run->pes[other].joined)
+            run_tell_end(run, other);
+}
+
+/* A PE other than `pe` that is just dying, or was killed and is not judged yet: what `pe` has come
+ * to may follow from that. */
+bool run_another_is_dying(const struct run *run, int pe)
+{
+    for (int other = 0; other < run->started; other++) {
+        const struct run_pe *one = &run->pes[other];
+        if (other == pe)
+            continue;
+        if (one->exited ? one->to_judge && WIFSIGNALED(one->wait_status)
+                        : run_is_dying(one->joined ? one->program : one->pid))
+            return true;
+    }
+    return false;
+}
+
+static bool was_signalled(const struct run *run, int pe)
+{
+    return pe >= 0 && run->pes[pe].exited && WIFSIGNALED(run->pes[pe].wait_status);
+}
+
+/* The others learn of a death earlier than we do: its locks and connections are gone before it is a
+ * zombie, and long before that when it writes a core dump. Who fails because of it must not be
+ * taken for the cause; so the reason waits for a while. */
+static bool postpone(struct run *run, int pe, weft_status status, int result, const char *sentence)
+{
+    if (run->postponed.until_ns)
+        return true; /* the first one counts */
+    if (pe < 0 || (!run->hosts && !run_another_is_dying(run, pe)))
+        return false;
+    run->postponed.until_ns =
+        clock_now_ns() + (run->hosts && !run->some_dying ? hosts_postponed_ns : postponed_ns);
+    run->postponed.pe = pe;
+    run->postponed.status = status;
+    run->postponed.result = result;
+    snprintf(run->postponed.sentence, sizeof run->postponed.sentence, "%s", sentence);
+    return true;
+}
+
+void run_end(struct run *run, int pe, weft_status status, int result, const char *sentence)
+{
+    if (run->phase != RUN_WORKING)
+        return;
+    if (!was_signalled(run, pe) && postpone(run, pe, status, result, sentence))
+        return;
+    run->postponed.until_ns = 0;
+    if (result != 0) /* 0: a PE has ended the job on purpose, and well */
+        run_say("%s%s", sentence, run->alive > 0 ? "; ending the job" : "");
+    run_begin_end(run, pe, status, result, sentence);
+}
+
+void run_settle(struct run *run, bool now)
+{
+    if (!run->postponed.until_ns || run->phase != RUN_WORKING)
+        return;
+    if (!now && clock_now_ns() < run->postponed.until_ns &&
+        (run->hosts || run_another_is_dying(run, run->postponed.pe)))
+        return;
+    run->postponed.until_ns = 0;
+    run_say("%s%s", run->postponed.sentence, run->alive > 0 ? "; ending the job" : "");
+    run_begin_end(run, run->postponed.pe, run->postponed.status, run->postponed.result,
+                  run->postponed.sentence);
+    if (run->result < 0 && run->pes[run->postponed.pe].exited)
+        run->result = failure_status(&run->pes[run->postponed.pe]);
+}
+
+/* A PE in the job whose connection is closed and that does not end: it has begun another program,
+ * or closed what is not its own. A moment is left to those that end. */
+static void look_for_cut_off(struct run *run, uint64_t now)
+{
+    run->some_cut_off = false;
+    for (int number = 0; number < run->started && run->phase == RUN_WORKING; number++) {
+        struct run_pe *pe = &run->pes[number];
+        if (!pe->cut_off_ns || pe->exited || !pe->joined)
+            continue;
+        run->some_cut_off = true;
+        if (now - pe->cut_off_ns < (run->hosts ? hosts_cut_off_ns : cut_off_ns) ||
+            (!run->hosts && run_is_dying(pe->program)))
+            continue;
+        pe->joined = false;
+        pe->cut_off_ns = 0;
+        char text[256];
+        snprintf(text, sizeof text,
+                 "%s lives, but has closed its connection to weft run before weft_finalize (by "
+                 "exec, or by closing every descriptor)",
+                 run_pe_name(run, number));
+        run_end(run, number, WEFT_ERR_PEER_DEAD, 1, text);
+    }
+}
+
+static void next_phase(struct run *run)
+{
+    if (run->phase == RUN_TOLD) {
+        for (int pe = 0; pe < run->started; pe++)
+            if (!run->pes[pe].joined && !run->pes[pe].told_the_end)
+                terminate(run, pe);
+        run->phase = RUN_DEAF_GONE;
+        run->phase_ends_ns += told_ns - deaf_ns;
+        return;
+    }
+    if (run->phase == RUN_DEAF_GONE) {
+        for (int pe = 0; pe < run->started; pe++)
+            terminate(run, pe);
+        run->phase = RUN_TERMINATED;
+        run->phase_ends_ns = clock_now_ns() + run->options.grace_ns;
+        return;
+    }
+    for (int pe = 0; pe < run->started; pe++)
+        if (!run->pes[pe].exited)
+            run_say("%s did not end after SIGTERM; killed", run_pe_name(run, pe));
+    run_signal_all(run, SIGKILL);
+    run->phase = RUN_KILLED;
+    run->phase_ends_ns = UINT64_MAX;
+}
+
+/* ------------------------------------------------------------------------------ a PE has ended */
+
+/* "PE 3 (pid 1234) was killed by signal 9 (Killed)" */
+static void describe_exit(const struct run *run, int pe, char *text, size_t size)
+{
+    int status = run->pes[pe].wait_status;
+    const char *when = run->pes[pe].joined ? " before weft_finalize" : "";
+    if (WIFSIGNALED(status))
+        snprintf(text, size, "%s was killed by signal %d (%s)%s", run_pe_name(run, pe),
+                 WTERMSIG(status), strsignal(WTERMSIG(status)),
+                 WCOREDUMP(status) ? ", core dumped" : "");
+    else
+        snprintf(text, size, "%s exited with status %d%s", run_pe_name(run, pe),
+                 WEXITSTATUS(status), when);
+}
+
+static bool others_are_ahead(const struct run *run, int number)
+{
+    for (int pe = 0; pe < run->started; pe++)
+        if (run->pes[pe].jobs > run->pes[number].jobs)
+            return true;
+    return false;
+}
+
+static void judge_failure(struct run *run, int number)
+{
+    struct run_pe *pe = &run->pes[number];
+    int result = exit_status_of(pe->wait_status);
+    char text[256];
+    describe_exit(run, number, text, sizeof text);
+    if (WIFSIGNALED(pe->wait_status) && WTERMSIG(pe->wait_status) == run->asked_to_end) {
+        run_begin_end(run, number, WEFT_ERR_PEER_DEAD, result, text); /* the user knows why */
+    } else if (pe->jobs && !pe->joined && !others_are_ahead(run, number)) {
+        /* after weft_finalize() nobody waits for it, unless others have begun a next job */
+        run_say("%s", text);
+        if (run->result < 0)
+            run->result = result;
+    } else {
+        run_end(run, number, WEFT_ERR_PEER_DEAD, result, text);
+    }
+}
+
+static void judge_exit(struct run *run, int number)
+{
+    struct run_pe *pe = &run->pes[number];
+    char text[256];
+    if (run->phase != RUN_WORKING) {
+        if (run->culprit == number && run->result < 0 && run->phase < RUN_TERMINATED)
+            run->result = failure_status(pe);
+        return;
+    }
+    if (exit_status_of(pe->wait_status) != 0) {
+        judge_failure(run, number);
+    } else if (pe->joined && run->alive > 0) {
+        snprintf(text, sizeof text,
+                 "%s ended with status 0, but without weft_finalize, while other PEs still work",
+                 run_pe_name(run, number));
+        run_end(run, number, WEFT_ERR_PEER_DEAD, 1, text);
+    } else if (others_are_ahead(run, number)) {
+        snprintf(text, sizeof text,
+                 "%s ended with status 0 before it joined the job that others "
+                 "wait in",
+                 run_pe_name(run, number));
+        run_end(run, number, WEFT_ERR_PEER_DEAD, 1, text);
+    }
+}
+
+static void unwatch_process(struct run *run, int number)
+{
+    struct run_pe *pe = &run->pes[number];
+    if (pe->pidfd < 0)
+        return;
+    run_unwatch(run, pe->pidfd);
+    close(pe->pidfd);
+    pe->pidfd = -1;
+}
+
+/* A PE that ends well, but goes on as a child in a session of its own (setsid, daemon), has not
+ * ended. When it was itself in the job, what it leaves are its helpers. */
+static bool follow_detached(struct run *run, int number)
+{
+    struct run_pe *pe = &run->pes[number];
+    if (run->phase != RUN_WORKING || (pe->jobs && pe->program == pe->pid))
+        return false;
+    pid_t next = run_find_detached(run, number);
+    int pidfd = next > 0 ? (int)syscall(SYS_pidfd_open, next, 0) : -1;
+    if (pidfd < 0)
+        return false;
+    unwatch_process(run, number);
+    waitpid(pe->pid, NULL, 0);
+    pe->pid = next;
+    pe->group = getpgid(next);
+    run->guard_groups[number] = pe->group;
+    pe->pidfd = pidfd;
+    return run_watch(run, pidfd, EPOLLIN, RUN_EVENT_EXIT, number) == 0;
+}
+
+/* Looks, without reaping: as long as the zombie is there its pid, and so the number of its process
+ * group, is not given to another. */
+static bool look_for_exit(struct run *run, int number)
+{
+    struct run_pe *pe = &run->pes[number];
+    siginfo_t info = {0};
+    if (pe->exited || waitid(P_PID, (id_t)pe->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+        info.si_pid == 0)
+        return false;
+    if (info.si_code == CLD_EXITED && info.si_status == 0 && follow_detached(run, number))
+        return false;
+    pe->exited = true;
+    pe->wait_status = info.si_code == CLD_EXITED
+                          ? (info.si_status & 0xff) << 8
+                          : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
+    run->alive--;
+    unwatch_process(run, number);
+    run_serve(run, number); /* its last words may still be in the socket */
+    return true;
+}
+
+void run_look_for_exits(struct run *run)
+{
+    for (int pe = 0; pe < run->started; pe++) {
+        if (!look_for_exit(run, pe))
+            continue;
+        if (run->agent)
+            run_agent_exited(run, pe); /* the launcher judges */
+        else
+            run->pes[pe].to_judge = true;
+    }
+    if (!run->agent)
+        run_judge_exits(run);
+}
+
+/* One death often brings others with it: those that have ended by now are judged together, and who
+ * was killed by a signal before who exited because of it. */
+void run_judge_exits(struct run *run)
+{
+    for (int signalled = 1; signalled >= 0; signalled--) {
+        for (int pe = 0; pe < run->started; pe++) {
+            if (!run->pes[pe].to_judge || WIFSIGNALED(run->pes[pe].wait_status) != signalled)
+                continue;
+            run->pes[pe].to_judge = false;
+            judge_exit(run, pe);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------ the user */
+
+void run_ask_to_end(struct run *run, int number)
+{
+    if (run->asked_to_end && run->phase == RUN_WORKING) {
+        char text[64];
+        snprintf(text, sizeof text, "asked to end a second time (%s)", strsignal(number));
+        run_end(run, -1, WEFT_ERR_JOB, EXIT_BY_SIGNAL + number, text);
+        run->phase_ends_ns = 0; /* at once */
+    } else if (run->asked_to_end) {
+        run->phase_ends_ns = 0;
+    }
+    run->asked_to_end = number;
+    run_signal_all(run, number);
+}
+
+/* --------------------------------------------------------------------------------------- time */
+
+static uint64_t timeout_at(const struct run *run)
+{
+    return run->options.timeout_ns ? run->started_ns + run->options.timeout_ns : UINT64_MAX;
+}
+
+uint64_t run_end_due_ns(const struct run *run, uint64_t now)
+{
+    uint64_t due = run->phase == RUN_WORKING ? timeout_at(run) : run->phase_ends_ns;
+    if ((run->postponed.until_ns || run->some_cut_off) && now + LOOK_AGAIN_NS < due)
+        due = now + LOOK_AGAIN_NS;
+    return due;
+}
+
+void run_end_by_time(struct run *run, uint64_t now)
+{
+    if (run->some_cut_off)
+        look_for_cut_off(run, now);
+    run_settle(run, false);
+    if (run->phase == RUN_WORKING && now >= timeout_at(run))
+        run_end(run, -1, WEFT_ERR_TIMEOUT, EXIT_TIMEOUT,
+                "the job ran longer than its --timeout allows");
+    else if (run->phase != RUN_WORKING && now >= run->phase_ends_ns)
+        next_phase(run);
+}
+
+/* ----------------------------------------------------------------------------- what is left */
+
+void run_clean_up(struct run *run)
+{
+    uint64_t until = clock_now_ns() + run->options.grace_ns;
+    const int ours = run->hosts ? 0 : run->started; /* on other hosts their agents do it */
+    for (int pe = 0; pe < ours; pe++) {
+        kill(-run->pes[pe].group, SIGTERM);
+        kill(-run->pes[pe].group, SIGCONT);
+        while (waitpid(run->pes[pe].pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    for (int pe = 0; pe < ours; pe++) {
+        pid_t group = run->pes[pe].group;
+        while (kill(-group, 0) == 0 && clock_now_ns() < until) {
+            run_reap_orphans(run);
+            if (kill(-group, 0) == 0)
+                usleep(2000);
+        }
+        kill(-group, SIGKILL);
+        run->guard_groups[pe] = 0;
+        run->pes[pe].pid = 0;
+    }
+    run_end_orphans(run);
+    for (int pe = 0; pe < run->options.npes; pe++)
+        run_unwatch_program(run, pe);
+    run_close_hub(run);
+}

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The launcher's side of `weft run --hosts` (hosts.h): starts the agents, and stands between
+ * them and the rest of `weft run`, which knows of a PE on another host only that it is reached
+ * through run_hosts_signal() and run_hosts_relay(). Knows nothing of how a job ends. */
+#include "run/hosts.h"
+#include "run/reach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_ADDRESSES = 32, SECRET_BYTES = 24, FINISH_SECONDS = 8 };
+
+const char *run_host_of(const struct run *run, int pe)
+{
+    for (int i = 0; i < run->host_count; i++)
+        if (pe >= run->hosts[i].first && pe < run->hosts[i].first + run->hosts[i].count)
+            return run->hosts[i].label;
+    return run->agent ? run->agent->host : NULL;
+}
+
+/* "host b (10.0.0.2)", when its agent has come from there. Names are looked up by the remote shell
+ * alone: where the network fails that would take its time. */
+static const char *describe_host(const struct run_host *host)
+{
+    static char text[320];
+    snprintf(text, sizeof text, "host %.200s%s%s%s", host->label, host->address[0] ? " (" : "",
+             host->address, host->address[0] ? ")" : "");
+    return text;
+}
+
+/* ----------------------------------------------------------------------------- where we listen */
+
+/* At a port that the kernel chooses, or WEFT_BOOT_PORT where a firewall leaves just one open. */
+static int listen_for_agents(int *port)
+{
+    *port = (int)config_int(CONFIG_BOOT_PORT);
+    int wanted = *port, fd = listen_everywhere(port);
+    if (fd < 0)
+        run_say("listening for the agents of other hosts%s: %s", wanted ? " (WEFT_BOOT_PORT)" : "",
+                strerror(errno));
+    return fd;
+}
+
+static bool random_hex(char *text, size_t bytes)
+{
+    unsigned char random[SECRET_BYTES];
+    if (getrandom(random, bytes, 0) != (ssize_t)bytes) {
+        run_say("getrandom: %s", strerror(errno));
+        return false;
+    }
+    for (size_t i = 0; i < bytes; i++)
+        snprintf(text + 2 * i, 3, "%02x", random[i]);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------ remote shells */
+
+/* The words of the command that starts the agent. *words and the text in *text are the caller's. */
+static bool make_command(const struct run *run, struct run_host *host, char ***words, char **text)
+{
+    static const char *const arguments[] = {"run", "--agent", NULL};
+    if (run_reach_words(host->name, run->options.rsh, run->options.weft, arguments, words, text)) {
+        run_say("%s", weft_last_error());
+        return false;
+    }
+    size_t used = 0, size = 512;
+    host->rsh = calloc(1, size);
+    for (int i = 0; host->rsh && (*words)[i] && used < size; i++)
+        used += (size_t)snprintf(host->rsh + used, size - used, "%s%s", i ? " " : "", (*words)[i]);
+    if (!host->rsh)
+        run_say("no memory for the command that reaches %s", describe_host(host));
+    return host->rsh != NULL;
+}
+
+static void exec_agent_shell(struct run *run, int index, char **words, const int *ends)
+{
+    /* Ctrl-C goes to us alone: we pass it on to the PEs, and the connection must outlive them. */
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    run->guard_groups[run->options.npes + index] = getpid();
+    for (int fd = 0; fd < 3; fd++)
+        if (ends[fd] >= 0 && dup2(ends[fd], fd) < 0)
+            _exit(127);
+    sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
+    if (!run->pipe_was_ignored)
+        signal(SIGPIPE, SIG_DFL);
+    execvp(words[0], words);
+    fprintf(stderr, "weft run: %s: %s\n", words[0], strerror(errno));
+    _exit(127);
+}
+
+static bool open_shell_pipe(const struct run_host *host, int ends[2])
+{
+    if (pipe2(ends, O_CLOEXEC) == 0)
+        return true;
+    run_say("a pipe to %s: %s%s", describe_host(host), strerror(errno),
+            errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+    return false;
+}
+
+/* Standard input of the remote shell, and with --prefix its output, which come by pipes. */
+static bool open_ends(struct run *run, int index, int *theirs)
+{
+    struct run_host *host = &run->hosts[index];
+    int ends[2];
+    theirs[0] = theirs[1] = theirs[2] = -1;
+    if (!open_shell_pipe(host, ends))
+        return false;
+    theirs[0] = ends[0];
+    host->stdin_end = ends[1];
+    for (int stream = 0; run->options.prefix && stream < 2; stream++) {
+        int number = run->options.npes + index;
+        if (!open_shell_pipe(host, ends))
+            return false;
+        fcntl(ends[0], F_SETFL, O_NONBLOCK);
+        run->pes[number].streams[stream].fd = ends[0];
+        theirs[1 + stream] = ends[1];
+        if (run_watch(run, ends[0], EPOLLIN, RUN_EVENT_SOURCE, 2 * number + stream) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* All at once, so that nobody waits for a shell that does not read. */
+static bool give_setup(struct run_host *host, const char *text, size_t bytes)
+{
+    const size_t usual = 65536;
+    if (bytes > usual && fcntl(host->stdin_end, F_SETPIPE_SZ, (int)bytes) < 0) {
+        run_say("arguments and variables of %zu bytes are too many for %s: %s", bytes,
+                describe_host(host), strerror(errno));
+        return false;
+    }
+    fcntl(host->stdin_end, F_SETFL, O_NONBLOCK);
+    if (write(host->stdin_end, text, bytes) == (ssize_t)bytes)
+        return true;
+    run_say("what %s has to know could not be written: %s", describe_host(host), strerror(errno));
+    return false;
+}
+
+static bool start_shell(struct run *run, int index, const char *setup, size_t bytes)
+{
+    struct run_host *host = &run->hosts[index];
+    char **words = NULL, *text = NULL;
+    int theirs[3];
+    bool good = make_command(run, host, &words, &text) && open_ends(run, index, theirs) &&
+                give_setup(host, setup, bytes);
+    pid_t pid = good ? fork() : -1;
+    if (pid == 0)
+        exec_agent_shell(run, index, words, theirs);
+    if (good && pid < 0)
+        run_say("starting the remote shell for %s: %s", describe_host(host), strerror(errno));
+    for (int fd = 0; good && fd < 3; fd++)
+        if (theirs[fd] >= 0)
+            close(theirs[fd]);
+    free(words);
+    free(text);
+    if (pid < 0)
+        return false;
+    setpgid(pid, pid);
+    host->pid = pid;
+    run->guard_groups[run->options.npes + index] = pid;
+    host->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (host->pidfd < 0) {
+        run_say("watching the remote shell for %s: pidfd_open: %s", describe_host(host),
+                strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+static void describe_status(int status, char *text, size_t size)
+{
+    if (WIFSIGNALED(status))
+        snprintf(text, size, "was killed by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, size, "ended with status %d", WEXITSTATUS(status));
+}
+
+/* While we wait for the agents: one whose shell has ended will not come, and the user may want to
+ * go. */
+static weft_status agents_may_come(void *argument)
+{
+    struct run *run = argument;
+    struct pollfd watched = {.fd = run->signals, .events = POLLIN};
+    for (int i = 0; i < run->host_count; i++) {
+        struct run_host *host = &run->hosts[i];
+        int status;
+        char how[96];
+        if (host->pid <= 0 || waitpid(host->pid, &status, WNOHANG) != host->pid)
+            continue;
+        host->pid = 0;
+        describe_status(status, how, sizeof how);
+        return base_fail(WEFT_ERR_BOOT,
+                         "%s: `%.300s` %s before weft was there; what it has said stands above",
+                         describe_host(host), host->rsh, how);
+    }
+    for (int i = 0; run->options.prefix && i < run->host_count; i++) /* what agents say */
+        for (int stream = 0; stream < 2; stream++)
+            run_read_source(run, run->options.npes + i, stream);
+    if (poll(&watched, 1, 0) == 1)
+        return base_fail(WEFT_ERR_JOB, "asked to end before every host had answered");
+    return WEFT_OK;
+}
+
+/* Time is over; but agents that found no way to us are just about to say so, and what they
+ * tried. */
+static void hear_last_words(struct run *run)
+{
+    enum { STEPS = 30, STEP_US = 50000 };
+    for (int step = 0; step < STEPS; step++) {
+        bool some = false;
+        for (int i = 0; i < run->host_count; i++) {
+            struct pollfd ended = {.fd = run->hosts[i].pidfd, .events = POLLIN};
+            some |=
+                run->hosts[i].pid > 0 && run->host_wires[1 + i].fd < 0 && poll(&ended, 1, 0) == 0;
+        }
+        if (!some)
+            return;
+        usleep(STEP_US);
+    }
+}
+
+static bool start_shells(struct run *run, const char *secret, const char *job, int port)
+{
+    struct rendezvous_address addresses[MOST_ADDRESSES];
+    int count = listen_addresses(addresses, MOST_ADDRESSES, port);
+    for (int i = 0; i < run->host_count; i++) {
+        size_t bytes = 0;
+        char *setup = run_setup_write(run, i, secret, job, addresses, count, &bytes);
+        bool good = setup && start_shell(run, i, setup, bytes);
+        if (!setup)
+            run_say("no memory for host %s", run->hosts[i].label);
+        if (setup)
+            explicit_bzero(setup, bytes);
+        free(setup);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+static bool await_agents(struct run *run, const char *secret, const char *job, int listening)
+{
+    const char **names = calloc((size_t)run->host_count + 1, sizeof *names);
+    run->host_wires = calloc((size_t)run->host_count + 1, sizeof *run->host_wires);
+    if (!names || !run->host_wires) {
+        free(names);
+        run_say("no memory for %d hosts", run->host_count);
+        return false;
+    }
+    for (int i = 0; i < run->host_count; i++)
+        names[1 + i] = run->hosts[i].label;
+    struct rendezvous rendezvous = {.what = "weft run --hosts",
+                                    .n = run->host_count + 1,
+                                    .key = secret,
+                                    .key_bytes = strlen(secret),
+                                    .secret = "secret",
+                                    .names = names,
+                                    .many_addresses = true,
+                                    .still_wanted = agents_may_come,
+                                    .argument = run};
+    snprintf(rendezvous.job, sizeof rendezvous.job, "%s", job);
+    weft_status status = rendezvous_accept(&rendezvous, listening, run->host_wires);
+    free(names);
+    char sentence[512];
+    snprintf(sentence, sizeof sentence, "%s", status ? weft_last_error() : "");
+    if (status == WEFT_ERR_TIMEOUT)
+        hear_last_words(run);
+    for (int i = 0; status && run->options.prefix && i < run->host_count; i++)
+        for (int stream = 0; stream < 2; stream++)
+            run_read_source(run, run->options.npes + i, stream);
+    if (status)
+        run_say("%s", sentence);
+    return status == WEFT_OK;
+}
+
+/* Standard input of its shell is of use to PE 0 alone, from here on. */
+static void note_address(struct run_host *host, int fd)
+{
+    handshake_describe_peer(fd, host->address, sizeof host->address);
+    char *port = strrchr(host->address, ':');
+    if (port)
+        *port = '\0';
+    if (host->first > 0) {
+        close(host->stdin_end);
+        host->stdin_end = -1;
+    }
+}
+
+bool run_hosts_connect(struct run *run)
+{
+    const struct crypto_driver *crypto;
+    char secret[2 * SECRET_BYTES + 1], job[2 * 8 + 1];
+    int port;
+    if (crypto_load(&crypto)) {
+        run_say("%s", weft_last_error());
+        return false;
+    }
+    if (!random_hex(secret, SECRET_BYTES) || !random_hex(job, 8))
+        return false;
+    int listening = listen_for_agents(&port);
+    bool good = listening >= 0 && start_shells(run, secret, job, port) &&
+                await_agents(run, secret, job, listening);
+    explicit_bzero(secret, sizeof secret);
+    if (listening >= 0)
+        close(listening);
+    for (int i = 0; good && i < run->host_count; i++)
+        note_address(&run->hosts[i], run->host_wires[1 + i].fd);
+    for (int i = 0; good && i < run->host_count; i++)
+        good = run_watch(run, run->host_wires[1 + i].fd, EPOLLIN, RUN_EVENT_HOST, i) == 0 &&
+               run_watch(run, run->hosts[i].pidfd, EPOLLIN, RUN_EVENT_HOST_EXIT, i) == 0;
+    return good;
+}
+
+/* ---------------------------------------------------------------------------------- to agents */
+
+static void watch_host(struct run *run, int host)
+{
+    const struct wire *wire = &run->host_wires[1 + host];
+    run->retry_soon |= wire->starved;
+    run_rewatch(run, wire->fd, wire->unsent ? EPOLLIN | EPOLLOUT : EPOLLIN, RUN_EVENT_HOST, host);
+}
+
+static void lose_host(struct run *run, int index, const char *why);
+
+static void send_to_agent(struct run *run, int host, enum run_host_frame type, int number,
+                          const void *payload, size_t bytes)
+{
+    struct wire *wire = &run->host_wires[1 + host];
+    if (wire->fd < 0)
+        return;
+    weft_status status = wire_post(wire, type, number, payload, bytes, -1);
+    if (status && status != WEFT_ERR_PEER_DEAD) /* else its end will be read */
+        lose_host(run, host, weft_last_error());
+    else
+        watch_host(run, host);
+}
+
+static int host_of(const struct run *run, int pe)
+{
+    int host = 0;
+    while (host + 1 < run->host_count && pe >= run->hosts[host + 1].first)
+        host++;
+    return host;
+}
+
+void run_hosts_signal(struct run *run, int pe, int number)
+{
+    int32_t to = pe;
+    if (!run->pes[pe].exited)
+        send_to_agent(run, host_of(run, pe), HOST_SIGNAL, number, &to, sizeof to);
+}
+
+void run_hosts_relay(void *owner, int pe, enum frame_type type, int number, const void *payload,
+                     size_t bytes)
+{
+    struct run *run = owner;
+    if (!run->hosts)
+        return;
+    /* The answer of an exchange goes to the PEs of a host together: were one to have it earlier,
+     * what it sends to the others there next might overtake theirs. */
+    bool together = type == FRAME_ALL;
+    if (together ? pe != run->hosts[host_of(run, pe)].first : run->pes[pe].exited)
+        return;
+    struct host_relay relay = {.pe = together ? HOST_EVERY_PE : pe, .type = type, .number = number};
+    char *frame = malloc(sizeof relay + bytes);
+    if (!frame) {
+        lose_host(run, host_of(run, pe), "no memory for a frame to it");
+        return;
+    }
+    memcpy(frame, &relay, sizeof relay);
+    if (bytes)
+        memcpy(frame + sizeof relay, payload, bytes);
+    send_to_agent(run, host_of(run, pe), HOST_RELAY, 0, frame, sizeof relay + bytes);
+    free(frame);
+}
+
+bool run_hosts_start(struct run *run)
+{
+    run->started = run->alive = run->options.npes;
+    run->stdin_pipe = run->hosts[0].stdin_end;
+    run->hosts[0].stdin_end = -1;
+    for (int i = 0; i < run->host_count; i++)
+        send_to_agent(run, i, HOST_GO, 0, NULL, 0);
+    return true;
+}
+
+/* -------------------------------------------------------------------------------- from agents */
+
+static void exit_pe(struct run *run, int pe, int wait_status)
+{
+    struct run_pe *one = &run->pes[pe];
+    if (one->exited)
+        return;
+    one->exited = true;
+    one->wait_status = wait_status;
+    run->alive--;
+}
+
+/* Its PEs are gone for us. Whatever is left there ends by itself, since it has lost us, too. */
+static void lose_host(struct run *run, int index, const char *why)
+{
+    struct run_host *host = &run->hosts[index];
+    struct wire *wire = &run->host_wires[1 + index];
+    char sentence[HUB_MOST_SENTENCE + 300], pes[64];
+    if (host->lost || host->done)
+        return;
+    host->lost = true;
+    if (wire->fd >= 0)
+        run_unwatch(run, wire->fd);
+    snprintf(pes, sizeof pes, host->count > 1 ? "PEs %d to %d" : "PE %d", host->first,
+             host->first + host->count - 1);
+    snprintf(sentence, sizeof sentence, "%s with %s is lost: %.200s", describe_host(host), pes,
+             why);
+    wire_close(wire);
+    bool any = false;
+    for (int pe = host->first; pe < host->first + host->count; pe++) {
+        any |= !run->pes[pe].exited;
+        run->pes[pe].lost = !run->pes[pe].exited;
+        exit_pe(run, pe, SIGKILL);
+    }
+    if (any && run->phase == RUN_WORKING)
+        run_end(run, -1, WEFT_ERR_PEER_DEAD, 1, sentence);
+    else
+        run_say("%s", sentence);
+    if (run->result <= 0)
+        run->result = 1;
+}
+
+static void take_pids(struct run *run, const struct run_host *host, const struct wire_frame *frame)
+{
+    for (int i = 0; i < host->count && (size_t)(i + 1) * sizeof(int32_t) <= frame->bytes; i++) {
+        int32_t pid;
+        memcpy(&pid, frame->payload + (size_t)i * sizeof pid, sizeof pid);
+        run->pes[host->first + i].pid = pid;
+    }
+}
+
+/* What a PE has said to the hub. */
+static void take_relay(struct run *run, const struct run_host *host, struct wire_frame *frame)
+{
+    struct host_relay relay;
+    if (frame->bytes < sizeof relay)
+        return;
+    memcpy(&relay, frame->payload, sizeof relay);
+    if (relay.pe < host->first || relay.pe >= host->first + host->count)
+        return;
+    run->some_dying |= relay.dying != 0;
+    struct wire_frame *inner = wire_frame_make(
+        relay.type, relay.number, frame->payload + sizeof relay, frame->bytes - sizeof relay, -1);
+    if (!inner) {
+        lose_host(run, (int)(host - run->hosts), "no memory for a frame from it");
+        return;
+    }
+    inner->sender = relay.sender;
+    hub_handle(&run->hub, relay.pe, inner);
+}
+
+static void take_agent_frame(struct run *run, struct run_host *host, struct wire_frame *frame)
+{
+    int pe = frame->number;
+    bool ours = pe >= host->first && pe < host->first + host->count;
+    int32_t wait_status = 0;
+    switch (frame->type) {
+    case HOST_STARTED:
+        take_pids(run, host, frame);
+        break;
+    case HOST_REFUSED:
+        run->result = run->result < 0 ? frame->number : run->result;
+        if (run->phase == RUN_WORKING)
+            run_begin_end(run, -1, WEFT_ERR_BOOT, run->result, "not every PE could be started");
+        for (pe = host->first; pe < host->first + host->count; pe++)
+            exit_pe(run, pe, 127 << 8);
+        break;
+    case HOST_RELAY:
+        take_relay(run, host, frame);
+        break;
+    case HOST_EXITED:
+        if (!ours || frame->bytes != sizeof wait_status)
+            break;
+        memcpy(&wait_status, frame->payload, sizeof wait_status);
+        run->pes[pe].to_judge = !run->pes[pe].exited;
+        exit_pe(run, pe, wait_status);
+        break;
+    case HOST_LOST:
+        if (ours && run->pes[pe].joined) {
+            run->pes[pe].cut_off_ns = clock_now_ns();
+            run->some_cut_off = true;
+        }
+        break;
+    case HOST_PROGRAM_ENDED:
+        if (ours)
+            run_program_ended(run, pe);
+        break;
+    case HOST_DONE:
+        host->done = true;
+        break;
+    }
+}
+
+void run_hosts_serve(struct run *run, int index, uint32_t events)
+{
+    struct run_host *host = &run->hosts[index];
+    struct wire *wire = &run->host_wires[1 + index];
+    struct wire_frame *frame;
+    char why[HUB_MOST_SENTENCE] = "its agent (`weft run` there) has ended";
+    if (wire->fd < 0)
+        return;
+    if (events & EPOLLOUT) {
+        wire_flush(wire); /* a failure shows in what is read */
+        watch_host(run, index);
+    }
+    weft_status status = wire_read(wire);
+    if (status == WEFT_ERR_PEER_DEAD && wire->error)
+        snprintf(why, sizeof why, "it does not answer any more: %s", strerror(wire->error));
+    else if (status && status != WEFT_ERR_PEER_DEAD)
+        snprintf(why, sizeof why, "%s", weft_last_error());
+    while (wire->fd >= 0 && (frame = wire_take(wire))) {
+        take_agent_frame(run, host, frame);
+        wire_frame_free(frame);
+    }
+    run_judge_exits(run);
+    if (!status || wire->fd < 0)
+        return;
+    if (!host->done) {
+        lose_host(run, index, why);
+        return;
+    }
+    run_unwatch(run, wire->fd);
+    wire_close(wire);
+}
+
+/* The agent's last words may still be in the socket. */
+void run_hosts_exited(struct run *run, int index)
+{
+    struct run_host *host = &run->hosts[index];
+    int status;
+    char how[96], why[512];
+    if (host->pid <= 0 || waitpid(host->pid, &status, WNOHANG) != host->pid)
+        return;
+    host->pid = 0;
+    run->guard_groups[run->options.npes + index] = 0;
+    run_unwatch(run, host->pidfd);
+    run_hosts_serve(run, index, EPOLLIN);
+    describe_status(status, how, sizeof how);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == HOST_EXIT_LOST)
+        snprintf(why, sizeof why, "this host does not answer its agent any more");
+    else
+        snprintf(why, sizeof why, "`%.300s` %s", host->rsh, how);
+    lose_host(run, index, why);
+}
+
+/* ------------------------------------------------------------------------------------- the end */
+
+bool run_hosts_wait(struct run *run)
+{
+    bool some = false;
+    if (!run->hosts_end_ns)
+        run->hosts_end_ns =
+            clock_now_ns() + 2 * run->options.grace_ns + FINISH_SECONDS * RUN_SECOND_NS;
+    for (int i = 0; i < run->host_count; i++) {
+        struct run_host *host = &run->hosts[i];
+        if (!host->finishing && !host->lost)
+            send_to_agent(run, i, HOST_FINISH, 0, NULL, 0);
+        host->finishing = true;
+        some |= host->pid > 0 && !host->lost;
+    }
+    return some;
+}
+
+static void end_shell(struct run *run, int index)
+{
+    struct run_host *host = &run->hosts[index];
+    if (host->pid <= 0)
+        return;
+    kill(-host->pid, SIGKILL);
+    while (waitpid(host->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    host->pid = 0;
+    run->guard_groups[run->options.npes + index] = 0;
+}
+
+/* Agents that do not end, and PEs that do not end after SIGKILL, are given up. */
+void run_hosts_by_time(struct run *run, uint64_t now)
+{
+    if (run->phase == RUN_KILLED && !run->hosts_end_ns)
+        run->hosts_end_ns = now + FINISH_SECONDS * RUN_SECOND_NS;
+    if (!run->hosts_end_ns || now < run->hosts_end_ns)
+        return;
+    run->hosts_end_ns = UINT64_MAX;
+    for (int i = 0; i < run->host_count; i++)
+        if (run->hosts[i].pid > 0)
+            lose_host(run, i, "it has not ended in time; what is left there is not known");
+}
+
+void run_hosts_close(struct run *run)
+{
+    for (int i = 0; i < run->host_count; i++) {
+        struct run_host *host = &run->hosts[i];
+        if (run->host_wires)
+            wire_close(&run->host_wires[1 + i]);
+        end_shell(run, i);
+        if (host->pidfd >= 0)
+            close(host->pidfd);
+        if (host->stdin_end >= 0)
+            close(host->stdin_end);
+        free(host->rsh);
+        free(host->name);
+    }
+    free(run->host_wires);
+    free(run->hosts);
+    free(run->options.hosts);
+    free(run->options.env);
+}

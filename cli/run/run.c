@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft run`: starts the PEs of a job, serves their exchange, and sees to it that nothing of the
+ * job is left when it ends, in whatever way. One loop, no threads. Here is the loop: what is waited
+ * for, and who is called when it comes. Where a job spans hosts, the launcher and its agents all
+ * run it. */
+#include "run/hosts.h"
+
+#include "commands.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const uint64_t reaping_ns = 10 * RUN_SECOND_NS;
+
+/* The host of an agent, whose words stand among those of others. */
+static const char *said_by;
+
+static const char *said_as = "weft run";
+
+void run_say_as(const char *command)
+{
+    said_as = command;
+}
+
+void run_say(const char *format, ...)
+{
+    char line[1024];
+    int n = snprintf(line, sizeof line, "%.40s%s%.100s: ", said_as,
+                     said_by && *said_by ? " on " : "", said_by ? said_by : "");
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
+    va_end(args);
+    n = (int)strlen(printable(line));
+    line[n++] = '\n';
+    ssize_t written = write(STDERR_FILENO, line, (size_t)n);
+    (void)written;
+}
+
+const char *run_pe_name(const struct run *run, int pe)
+{
+    static char name[160];
+    const char *host = run_host_of(run, pe);
+    snprintf(name, sizeof name, "PE %d (pid %d%s%.100s)", run->first + pe, (int)run->pes[pe].pid,
+             host ? " on " : "", host ? host : "");
+    return name;
+}
+
+/* -------------------------------------------------------------------------- what is waited for */
+
+static struct epoll_event event_of(uint32_t events, enum run_event event, int number)
+{
+    return (struct epoll_event){.events = events,
+                                .data.u64 = (uint64_t)event << 32 | (uint32_t)number};
+}
+
+int run_watch(struct run *run, int fd, uint32_t events, enum run_event event, int number)
+{
+    struct epoll_event wanted = event_of(events, event, number);
+    return epoll_ctl(run->epoll, EPOLL_CTL_ADD, fd, &wanted);
+}
+
+void run_rewatch(struct run *run, int fd, uint32_t events, enum run_event event, int number)
+{
+    struct epoll_event wanted = event_of(events, event, number);
+    epoll_ctl(run->epoll, EPOLL_CTL_MOD, fd, &wanted);
+}
+
+void run_unwatch(struct run *run, int fd)
+{
+    epoll_ctl(run->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* ------------------------------------------------------------------------------------- signals */
+
+static void handle_signal(struct run *run, int number)
+{
+    switch (number) {
+    case SIGINT:
+    case SIGTERM:
+    case SIGHUP:
+    case SIGQUIT:
+        run_ask_to_end(run, number);
+        break;
+    case SIGTSTP:
+        run_signal_all(run, SIGTSTP);
+        kill(getpid(), SIGSTOP);
+        break;
+    default:
+        run_signal_all(run, number);
+    }
+}
+
+static bool open_signals(struct run *run)
+{
+    static const int handled[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                  SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+    sigset_t set;
+    sigemptyset(&set);
+    signal(SIGCHLD, SIG_DFL); /* were it ignored, the kernel would keep no exit status for us */
+    for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++)
+        sigaddset(&set, handled[i]);
+    sigprocmask(SIG_BLOCK, &set, &run->old_mask);
+    run->pipe_was_ignored = signal(SIGPIPE, SIG_IGN) == SIG_IGN;
+    run->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return run->signals >= 0 && run_watch(run, run->signals, EPOLLIN, RUN_EVENT_SIGNAL, 0) == 0;
+}
+
+static void read_signals(struct run *run)
+{
+    struct signalfd_siginfo info;
+    while (read(run->signals, &info, sizeof info) == sizeof info)
+        handle_signal(run, (int)info.ssi_signo);
+}
+
+/* ------------------------------------------------------------------------------------ the loop */
+
+static void handle_event(struct run *run, const struct epoll_event *event)
+{
+    int number = (int)(uint32_t)event->data.u64;
+    switch ((enum run_event)(event->data.u64 >> 32)) {
+    case RUN_EVENT_SIGNAL:
+        read_signals(run);
+        break;
+    case RUN_EVENT_EXIT:
+        run_look_for_exits(run);
+        break;
+    case RUN_EVENT_SOCKET:
+        if (event->events & EPOLLOUT)
+            run_flush_socket(run, number);
+        if (event->events & ~(uint32_t)EPOLLOUT)
+            run_serve(run, number);
+        break;
+    case RUN_EVENT_PROGRAM:
+        run_serve(run, number);
+        run_program_ended(run, number);
+        break;
+    case RUN_EVENT_SOURCE:
+        run_read_source(run, number / 2, number % 2);
+        break;
+    case RUN_EVENT_SINK:
+        run_flush_sink(run, number);
+        break;
+    case RUN_EVENT_STDIN:
+        run_relay_stdin(run);
+        break;
+    case RUN_EVENT_HOST:
+        run_hosts_serve(run, number, event->events);
+        break;
+    case RUN_EVENT_HOST_EXIT:
+        run_hosts_exited(run, number);
+        break;
+    case RUN_EVENT_LAUNCHER:
+        run_agent_hear(run, event->events);
+        break;
+    }
+}
+
+static int milliseconds_to_wait(const struct run *run)
+{
+    uint64_t now = clock_now_ns();
+    uint64_t until = run_end_due_ns(run, now);
+    if (run->stdin_again_ns && run->stdin_again_ns < until)
+        until = run->stdin_again_ns;
+    if (run->retry_soon && now + 1000000 < until)
+        until = now + 1000000;
+    if (run->next_reaping_ns < until)
+        until = run->next_reaping_ns;
+    if (run->hosts_end_ns && run->hosts_end_ns < until)
+        until = run->hosts_end_ns;
+    if (until == UINT64_MAX)
+        return -1;
+    if (until <= now)
+        return 0;
+    uint64_t ms = (until - now + 999999) / 1000000;
+    return ms > 3600000 ? 3600000 : (int)ms;
+}
+
+static void handle_time(struct run *run)
+{
+    uint64_t now = clock_now_ns();
+    if (run->retry_soon)
+        run_retry_sending(run);
+    if (run->stdin_again_ns && now >= run->stdin_again_ns)
+        run_relay_stdin(run);
+    if (now >= run->next_reaping_ns) {
+        run_reap_orphans(run);
+        run->next_reaping_ns = now + reaping_ns;
+    }
+    if (run->alive > 0)
+        run_end_by_time(run, now);
+    if (run->hosts)
+        run_hosts_by_time(run, now);
+}
+
+/* Whether there is something to wait for: PEs; then, for the launcher of several hosts, their
+ * agents; for an agent, the launcher's word that all hosts have come to the end. */
+static bool goes_on(struct run *run)
+{
+    if (run->alive > 0)
+        return true;
+    if (run->postponed.until_ns)
+        run_settle(run, true);
+    return run->hosts ? run_hosts_wait(run) : run->agent && !run->agent->finish;
+}
+
+/* Without events the launcher can neither serve the PEs nor hear of their end: it kills them at
+ * once. */
+static void stop_waiting(struct run *run, int error)
+{
+    char text[128];
+    snprintf(text, sizeof text, "epoll_wait: %s; the PEs are killed", strerror(error));
+    run_say("%s", text);
+    run_begin_end(run, -1, WEFT_ERR_SYSTEM, EXIT_FAULT, text);
+    run_signal_all(run, SIGKILL);
+}
+
+static void loop(struct run *run)
+{
+    while (goes_on(run)) {
+        struct epoll_event events[64];
+        int n = epoll_wait(run->epoll, events, 64, milliseconds_to_wait(run));
+        if (n < 0 && errno != EINTR) {
+            stop_waiting(run, errno);
+            return;
+        }
+        for (int i = 0; i < n; i++)
+            handle_event(run, &events[i]);
+        handle_time(run);
+    }
+    run_settle(run, true);
+}
+
+/* ----------------------------------------------------------------------------------------- run */
+
+static bool make_output_dir(const char *path)
+{
+    if (!path || mkdir(path, 0777) == 0 || errno == EEXIST)
+        return true;
+    run_say("--output-dir %s: %s", path, strerror(errno));
+    return false;
+}
+
+bool run_prepare(struct run *run)
+{
+    run->sources = run->options.npes + run->host_count;
+    run->pes = calloc((size_t)run->sources, sizeof *run->pes);
+    if (!run->pes || !run_open_hub(run)) {
+        run_say("no memory for %d PEs", run->options.npes);
+        return false;
+    }
+    for (int pe = 0; pe < run->sources; pe++) {
+        run->pes[pe].pidfd = run->pes[pe].program_pidfd = -1;
+        run->pes[pe].streams[0].fd = run->pes[pe].streams[1].fd = -1;
+    }
+    if (!make_output_dir(run->options.output_dir) || !run_start_guard(run))
+        return false;
+    if (!run_adopt_orphans()) {
+        run_say("prctl(PR_SET_CHILD_SUBREAPER): %s", strerror(errno));
+        return false;
+    }
+    run->next_reaping_ns = clock_now_ns() + reaping_ns;
+    run->linger_ms = 50;
+    run->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (run->epoll < 0 || !open_signals(run)) {
+        run_say("preparing to wait: %s", strerror(errno));
+        return false;
+    }
+    run_open_sinks(run);
+    run->stdin_terminal = isatty(STDIN_FILENO);
+    run->relay_stdin = run->stdin_terminal || run->hosts;
+    return true;
+}
+
+/* A descriptor that we open must not come to lie on 0, 1 or 2, where the PEs would take it for
+ * theirs. */
+static bool open_standard_streams(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return false;
+    return true;
+}
+
+/* A job within a job: the outer launcher's socket is not for our PEs. */
+static void hide_outer_socket(void)
+{
+    int64_t fd = config_int(CONFIG_BOOT_SOCKET);
+    if (fd > STDERR_FILENO && fd < INT32_MAX)
+        fcntl((int)fd, F_SETFD, FD_CLOEXEC);
+}
+
+int run_loop(struct run *run)
+{
+    run_start_stdin(run);
+    loop(run);
+    run_end_stdin(run);
+    run_clean_up(run);
+    run_stop_guard(run);
+    sigprocmask(SIG_SETMASK, &run->old_mask, NULL); /* from here Ctrl-C ends us */
+    run_drain_output(run);
+    return run->result >= 0 ? run->result : run->culprit >= 0 ? EXIT_FAULT : EXIT_GOOD;
+}
+
+static void start(struct run *run, const char *path)
+{
+    run->started_ns = clock_now_ns();
+    if (run->hosts ? run_hosts_start(run) : run_start_pes(run, path))
+        return;
+    if (run->result < 0)
+        run->result = EXIT_FAULT;
+    run_begin_end(run, -1, WEFT_ERR_BOOT, run->result, "weft run could not start every PE");
+}
+
+static int run_here(struct run *run)
+{
+    char *path = NULL;
+    int result = run->host_count ? 0 : run_find_program(run->options.command[0], &path);
+    if (result)
+        return result;
+    hide_outer_socket();
+    if (run_prepare(run) && (!run->hosts || run_hosts_connect(run))) {
+        start(run, path);
+        result = run_loop(run);
+    } else {
+        run_stop_guard(run);
+        result = run->result > 0 ? run->result : EXIT_FAULT;
+    }
+    run_hosts_close(run);
+    free(path);
+    free(run->pes);
+    return result;
+}
+
+/* What is to be known of the hosts before anything is started. */
+static bool list_hosts(struct run *run)
+{
+    struct run_options *options = &run->options;
+    if (options->host_count && !run_deal_pes(options)) {
+        for (int i = 0; i < options->host_count; i++)
+            free(options->hosts[i].name);
+        free(options->hosts);
+        free(options->env);
+        return false;
+    }
+    run->host_count = options->host_count;
+    run->hosts = run->host_count ? calloc((size_t)run->host_count, sizeof *run->hosts) : NULL;
+    for (int i = 0, first = 0; run->hosts && i < run->host_count; i++) {
+        const char *at = strrchr(options->hosts[i].name, '@');
+        run->hosts[i] = (struct run_host){.name = options->hosts[i].name,
+                                          .label = at ? at + 1 : options->hosts[i].name,
+                                          .first = first,
+                                          .count = options->hosts[i].npes,
+                                          .pidfd = -1,
+                                          .stdin_end = -1};
+        first += run->hosts[i].count;
+    }
+    run->all = options->npes;
+    return true;
+}
+
+static int run_as_agent(struct run *run)
+{
+    struct run_agent agent = {.up = {.fd = -1}};
+    said_by = agent.host;
+    if (!run_setup_read(&run->options, &agent))
+        return EXIT_USAGE;
+    config_reset(); /* the setup has brought the launcher's variables */
+    run->agent = &agent;
+    run->first = agent.first;
+    run->all = agent.npes;
+    int result = run_agent_main(run);
+    run->agent = NULL;
+    return result;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct run run = {
+        .options = {.grace_ns = 2 * RUN_SECOND_NS}, .result = -1, .culprit = -1, .stdin_pipe = -1};
+    if (!open_standard_streams())
+        return EXIT_FAULT; /* and nowhere to say why */
+    if (!run_parse_options(&run.options, argc, argv)) {
+        run_say("no memory for the options");
+        return EXIT_FAULT;
+    }
+    if (run.options.agent)
+        return run_as_agent(&run);
+    run.options.prefix |= config_bool(CONFIG_TEXT_PE);
+    if (config_check()) {
+        run_say("%s", weft_last_error());
+        return EXIT_USAGE;
+    }
+    return list_hosts(&run) ? run_here(&run) : EXIT_USAGE;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an agent of `weft run --hosts` is told at its standard input: a line of text with the number
+ * of bytes that follow, then "key=value" strings with a zero behind each. The secret is among them,
+ * since command lines and environments can be read by others. Knows nothing of connections. */
+#include "run/hosts.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { SETUP_VERSION = 1, SETUP_MOST_BYTES = 1 << 20 };
+
+/* ------------------------------------------------------------------------------------ writing */
+
+/* Variables of the launcher that the PEs get on every host; --env names others. */
+static bool is_passed_on(const char *entry)
+{
+    static const char *const prefixes[] = {"WEFT_", "SHMEM_", "NVSHMEM_",         "OMP_",
+                                           "CUDA_", "FI_",    "LD_LIBRARY_PATH=", NULL};
+    static const char *const own[] = {
+        "WEFT_BOOT_SOCKET=", "WEFT_PE=",        "WEFT_PES=", "WEFT_BOOT_JOB=",
+        "WEFT_BOOT_NODE=",   "WEFT_BOOT_HOST=", NULL};
+    for (int i = 0; own[i]; i++)
+        if (strncmp(entry, own[i], strlen(own[i])) == 0)
+            return false;
+    for (int i = 0; prefixes[i]; i++)
+        if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+static void write_string(FILE *to, const char *key, const char *value)
+{
+    fprintf(to, "%s=%s", key, value);
+    fputc('\0', to);
+}
+
+static void write_number(FILE *to, const char *key, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    write_string(to, key, text);
+}
+
+/* --env NAME takes the launcher's value, NAME=VALUE brings its own. */
+static void write_environment(FILE *to, const struct run_options *options)
+{
+    for (char **entry = environ; *entry; entry++)
+        if (is_passed_on(*entry))
+            write_string(to, "env", *entry);
+    for (int i = 0; i < options->env_count; i++) {
+        const char *name = options->env[i], *value = strchr(name, '=') ? NULL : getenv(name);
+        if (strchr(name, '=')) {
+            write_string(to, "env", name);
+        } else if (value) {
+            fprintf(to, "env=%s=%s", name, value);
+            fputc('\0', to);
+        }
+    }
+}
+
+static void write_addresses(FILE *to, const struct rendezvous_address *addresses, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const unsigned char *bytes = (const unsigned char *)&addresses[i].address;
+        fprintf(to, "address=");
+        for (socklen_t at = 0; at < addresses[i].bytes; at++)
+            fprintf(to, "%02x", bytes[at]);
+        fputc('\0', to);
+    }
+}
+
+char *run_setup_write(const struct run *run, int index, const char *secret, const char *job,
+                      const struct rendezvous_address *addresses, int count, size_t *bytes)
+{
+    const struct run_options *options = &run->options;
+    const struct run_host *host = &run->hosts[index];
+    char *body = NULL, *text = NULL, directory[4096];
+    size_t body_bytes = 0;
+    FILE *to = open_memstream(&body, &body_bytes);
+    if (!to)
+        return NULL;
+    write_string(to, "version", weft_version());
+    write_string(to, "secret", secret);
+    write_string(to, "job", job);
+    write_string(to, "host", host->label);
+    write_number(to, "index", index);
+    write_number(to, "hosts", run->host_count);
+    write_number(to, "first", host->first);
+    write_number(to, "count", host->count);
+    write_number(to, "pes", options->npes);
+    write_number(to, "prefix", options->prefix);
+    write_number(to, "grace", (int64_t)options->grace_ns);
+    write_number(to, "bind", options->bind);
+    if (options->output_dir)
+        write_string(to, "output", options->output_dir);
+    if (getcwd(directory, sizeof directory))
+        write_string(to, "directory", directory);
+    write_environment(to, options);
+    write_addresses(to, addresses, count);
+    for (char **word = options->command; *word; word++)
+        write_string(to, "word", *word);
+    bool good = fclose(to) == 0;
+    to = good ? open_memstream(&text, bytes) : NULL;
+    if (to) {
+        fprintf(to, "weft agent %d %zu\n", SETUP_VERSION, body_bytes);
+        fwrite(body, 1, body_bytes, to);
+        good = fclose(to) == 0;
+    }
+    free(body);
+    return good ? text : NULL;
+}
+
+/* ------------------------------------------------------------------------------------ reading */
+
+static bool read_exactly(char *to, size_t bytes)
+{
+    while (bytes) {
+        ssize_t n = read(STDIN_FILENO, to, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        to += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* Byte by byte: what follows the setup belongs to PE 0. */
+static bool read_setup_line(char *line, size_t size)
+{
+    for (size_t n = 0; n + 1 < size; n++) {
+        if (!read_exactly(line + n, 1))
+            return false;
+        if (line[n] == '\n') {
+            line[n] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_address(struct run_agent *agent, const char *hex)
+{
+    struct rendezvous_address *at = &agent->addresses[agent->address_count], zero = {0};
+    unsigned byte;
+    *at = zero;
+    for (; sscanf(hex, "%2x", &byte) == 1 && at->bytes < sizeof at->address; hex += 2)
+        ((unsigned char *)&at->address)[at->bytes++] = (unsigned char)byte;
+    agent->address_count++;
+    return at->bytes >= sizeof(struct sockaddr_in);
+}
+
+/* Numbers of the setup, where they go. */
+static bool take_number(struct run_options *options, struct run_agent *agent, const char *key,
+                        const char *value)
+{
+    long long number = strtoll(value, NULL, 10);
+    struct {
+        const char *key;
+        int *to;
+    } const numbers[] = {{"index", &agent->index}, {"hosts", &agent->hosts},
+                         {"first", &agent->first}, {"count", &options->npes},
+                         {"pes", &agent->npes},    {NULL, NULL}};
+    for (int i = 0; numbers[i].key; i++) {
+        if (strcmp(key, numbers[i].key) == 0) {
+            *numbers[i].to = (int)number;
+            return true;
+        }
+    }
+    if (strcmp(key, "prefix") == 0)
+        options->prefix = number != 0;
+    else if (strcmp(key, "grace") == 0)
+        options->grace_ns = (uint64_t)number;
+    else if (strcmp(key, "bind") == 0)
+        options->bind = (enum run_bind)number;
+    else
+        return false;
+    return true;
+}
+
+/* false: it does not belong into a setup. */
+static bool take_setup_line(struct run_options *options, struct run_agent *agent, char *key,
+                            int *words)
+{
+    char *value = strchr(key, '=');
+    if (!value)
+        return false;
+    *value++ = '\0';
+    if (strcmp(key, "secret") == 0)
+        agent->secret = value;
+    else if (strcmp(key, "job") == 0)
+        agent->job = value;
+    else if (strcmp(key, "directory") == 0)
+        agent->directory = value;
+    else if (strcmp(key, "output") == 0)
+        options->output_dir = value;
+    else if (strcmp(key, "host") == 0)
+        snprintf(agent->host, sizeof agent->host, "%.63s", value);
+    else if (strcmp(key, "env") == 0)
+        return putenv(value) == 0;
+    else if (strcmp(key, "word") == 0)
+        options->command[(*words)++] = value;
+    else if (strcmp(key, "address") == 0)
+        return take_address(agent, value);
+    else
+        return take_number(options, agent, key, value);
+    return true;
+}
+
+static bool same_version(const char *first)
+{
+    const char *version = strncmp(first, "version=", 8) == 0 ? first + 8 : "?";
+    if (strcmp(version, weft_version()) == 0)
+        return true;
+    run_say("the launcher is Weft %.40s, and this host has Weft %s: install the same version "
+            "everywhere, or name the right command with --weft",
+            version, weft_version());
+    return false;
+}
+
+/* First of all, since it stands in whatever we say. */
+static void name_host(struct run_agent *agent, const char *text, size_t bytes)
+{
+    for (const char *at = text; at < text + bytes; at += strlen(at) + 1)
+        if (strncmp(at, "host=", 5) == 0)
+            snprintf(agent->host, sizeof agent->host, "%.63s", at + 5);
+}
+
+static bool setup_is_complete(const struct run_options *options, const struct run_agent *agent,
+                              int words)
+{
+    return agent->secret && agent->job && words && agent->address_count && options->npes > 0 &&
+           options->npes <= BOOT_MOST_LAUNCHED && agent->first >= 0 &&
+           agent->npes <= BOOT_MOST_LAUNCHED && agent->first + options->npes <= agent->npes &&
+           agent->index >= 0 && agent->index < agent->hosts && agent->hosts <= BOOT_MOST_LAUNCHED;
+}
+
+bool run_setup_read(struct run_options *options, struct run_agent *agent)
+{
+    char line[80];
+    int version = 0;
+    size_t bytes = 0;
+    if (!read_setup_line(line, sizeof line) ||
+        sscanf(line, "weft agent %d %zu", &version, &bytes) != 2 || bytes < 1 ||
+        bytes > SETUP_MOST_BYTES) {
+        run_say("--agent is for `weft run --hosts`, which tells it what to do");
+        return false;
+    }
+    /* Lives as long as the process: its strings are in the environment. */
+    static char *text;
+    text = malloc(bytes + 1);
+    if (!text || !read_exactly(text, bytes)) {
+        run_say("the launcher's word at standard input has no end");
+        return false;
+    }
+    text[bytes] = '\0';
+    name_host(agent, text, bytes);
+    if (!same_version(text))
+        return false;
+    if (version != SETUP_VERSION) {
+        run_say("the launcher speaks another protocol than this weft, although both are %s",
+                weft_version());
+        return false;
+    }
+    size_t strings = 0;
+    for (size_t i = 0; i < bytes; i++)
+        strings += text[i] == '\0';
+    options->command = calloc(strings + 1, sizeof *options->command);
+    agent->addresses = calloc(strings + 2, sizeof *agent->addresses);
+    int words = 0;
+    bool good = options->command && agent->addresses;
+    for (char *at = text + strlen(text) + 1, *next; good && at < text + bytes; at = next) {
+        next = at + strlen(at) + 1;
+        good = take_setup_line(options, agent, at, &words);
+    }
+    if (!good || !setup_is_complete(options, agent, words)) {
+        run_say("the launcher's word at standard input is not understood");
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The PEs' standard streams as far as `weft run` stands between them and ours: with --prefix their
+ * output, and the terminal's input for PE 0.
+ *
+ * --prefix: whole lines with "[pe] " in front, never mixed. A line without an end is held back
+ * until its end, its PE's end, or MOST_LINE bytes. When nobody reads our output, nobody reads the
+ * PEs' output either, and they wait; the launcher itself never does. */
+#include "run/hosts.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    READ_BYTES = 65536,
+    MOST_LINE = 1 << 20,
+    PIECE = 4096, /* PIPE_BUF: a pipe that poll calls writable takes so much at once */
+};
+
+/* ------------------------------------------------------------------------------ standard output */
+
+static bool reserve(char **data, size_t *size, size_t needed)
+{
+    if (needed <= *size)
+        return true;
+    size_t larger = *size ? *size : 4096;
+    while (larger < needed)
+        larger *= 2;
+    char *moved = realloc(*data, larger);
+    if (!moved)
+        return false;
+    *data = moved;
+    *size = larger;
+    return true;
+}
+
+static void append(struct run_sink *sink, const char *data, size_t bytes)
+{
+    if (!bytes || sink->broken || !reserve(&sink->data, &sink->size, sink->used + bytes))
+        return;
+    memcpy(sink->data + sink->used, data, bytes);
+    sink->used += bytes;
+}
+
+static void emit_line(struct run *run, int pe, int stream, const char *line, size_t bytes)
+{
+    char prefix[96] = "";
+    if (run->agent)
+        snprintf(prefix, sizeof prefix, "[%s %d] ", run->agent->host, run->first + pe);
+    else if (!run->hosts) /* else its agent has put it there */
+        snprintf(prefix, sizeof prefix, "[%d] ", pe);
+    append(&run->sinks[stream], prefix, strlen(prefix));
+    append(&run->sinks[stream], line, bytes);
+    append(&run->sinks[stream], "\n", 1);
+}
+
+/* Takes the complete lines out of the source's buffer. */
+static void emit_lines(struct run *run, int pe, int stream, size_t fresh)
+{
+    struct run_source *source = &run->pes[pe].streams[stream];
+    size_t begin = 0, look = source->used - fresh;
+    char *end;
+    while ((end = memchr(source->line + look, '\n', source->used - look))) {
+        size_t at = (size_t)(end - source->line);
+        emit_line(run, pe, stream, source->line + begin, at - begin);
+        begin = look = at + 1;
+    }
+    source->used -= begin;
+    memmove(source->line, source->line + begin, source->used);
+    if (source->used >= MOST_LINE) {
+        emit_line(run, pe, stream, source->line, source->used);
+        source->used = 0;
+    }
+}
+
+static void end_source(struct run *run, int pe, int stream)
+{
+    struct run_source *source = &run->pes[pe].streams[stream];
+    if (source->used)
+        emit_line(run, pe, stream, source->line, source->used);
+    source->used = 0;
+    free(source->line);
+    source->line = NULL;
+    source->size = 0;
+    if (source->fd >= 0) {
+        run_unwatch(run, source->fd);
+        close(source->fd);
+        source->fd = -1;
+    }
+}
+
+/* Stops or resumes reading every PE's stream of this sink. */
+static void watch_sources(struct run *run, int stream, bool watch)
+{
+    for (int pe = 0; pe < run->sources; pe++) {
+        int fd = run->pes[pe].streams[stream].fd;
+        if (fd >= 0 && watch)
+            run_watch(run, fd, EPOLLIN, RUN_EVENT_SOURCE, 2 * pe + stream);
+        else if (fd >= 0)
+            run_unwatch(run, fd);
+    }
+}
+
+static void break_sink(struct run *run, int stream)
+{
+    struct run_sink *sink = &run->sinks[stream];
+    sink->broken = true;
+    sink->used = 0;
+    for (int pe = 0; pe < run->sources; pe++)
+        end_source(run, pe, stream); /* so that the PEs see a closed pipe, as we do */
+}
+
+/* Nothing more can be written there (a full disk): that is why the job ends, and the PEs, whose
+ * output is read on and dropped, are told so. */
+static void fail_sink(struct run *run, int stream, int error)
+{
+    char sentence[200];
+    run->sinks[stream].broken = true;
+    run->sinks[stream].used = 0;
+    snprintf(sentence, sizeof sentence, "writing the PEs' output to standard %s: %s",
+             stream ? "error" : "output", strerror(error));
+    if (run->alive > 0)
+        run_end(run, -1, WEFT_ERR_SYSTEM, 1, sentence);
+    else
+        run_say("%s", sentence);
+    if (run->result <= 0)
+        run->result = 1;
+}
+
+static bool has_room(const struct run_sink *sink)
+{
+    struct pollfd watched = {.fd = sink->fd, .events = POLLOUT};
+    return poll(&watched, 1, 0) == 1; /* always true of a file */
+}
+
+static void wait_for_room(struct run *run, int stream, bool wait)
+{
+    struct run_sink *sink = &run->sinks[stream];
+    if (sink->waits == wait)
+        return;
+    if (wait && run_watch(run, sink->fd, EPOLLOUT, RUN_EVENT_SINK, stream) < 0)
+        return; /* cannot be watched, so it always has room: the next read writes on */
+    if (!wait)
+        run_unwatch(run, sink->fd);
+    sink->waits = wait;
+    watch_sources(run, stream, !wait);
+}
+
+void run_flush_sink(struct run *run, int stream)
+{
+    struct run_sink *sink = &run->sinks[stream];
+    size_t done = 0;
+    bool failed = false;
+    while (done < sink->used && has_room(sink)) {
+        size_t piece = sink->used - done;
+        if (!sink->is_file && piece > PIECE)
+            piece = PIECE;
+        ssize_t n = write(sink->fd, sink->data + done, piece);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            break;
+        if (n < 0) {
+            failed = true;
+            break;
+        }
+        done += (size_t)n;
+    }
+    if (failed) {
+        int error = errno;
+        wait_for_room(run, stream, false);
+        if (error == EPIPE)
+            break_sink(run, stream);
+        else
+            fail_sink(run, stream, error);
+        return;
+    }
+    sink->used -= done;
+    if (sink->used)
+        memmove(sink->data, sink->data + done, sink->used);
+    wait_for_room(run, stream, sink->used > 0);
+}
+
+void run_read_source(struct run *run, int pe, int stream)
+{
+    struct run_source *source = &run->pes[pe].streams[stream];
+    if (source->fd < 0)
+        return;
+    if (!reserve(&source->line, &source->size, source->used + READ_BYTES)) {
+        end_source(run, pe, stream);
+        return;
+    }
+    ssize_t n = read(source->fd, source->line + source->used, READ_BYTES);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        end_source(run, pe, stream);
+    } else {
+        source->used += (size_t)n;
+        emit_lines(run, pe, stream, (size_t)n);
+    }
+    run_flush_sink(run, stream);
+}
+
+void run_open_sinks(struct run *run)
+{
+    for (int stream = 0; stream < 2; stream++) {
+        struct stat file;
+        run->sinks[stream] = (struct run_sink){.fd = STDOUT_FILENO + stream};
+        run->sinks[stream].is_file =
+            fstat(STDOUT_FILENO + stream, &file) == 0 && S_ISREG(file.st_mode);
+    }
+}
+
+/* All PEs have ended: what they have written is in the pipes. A process that they left behind, and
+ * that keeps a pipe open, is not waited for. */
+void run_drain_output(struct run *run)
+{
+    for (int stream = 0; stream < 2; stream++) {
+        struct run_sink *sink = &run->sinks[stream];
+        for (int pe = 0; pe < run->sources; pe++) {
+            struct run_source *source = &run->pes[pe].streams[stream];
+            struct pollfd watched = {.fd = source->fd, .events = POLLIN};
+            while (source->fd >= 0 && poll(&watched, 1, 0) == 1) {
+                run_read_source(run, pe, stream);
+                struct pollfd room = {.fd = sink->fd, .events = POLLOUT};
+                while (sink->used && !sink->broken && poll(&room, 1, -1) == 1)
+                    run_flush_sink(run, stream);
+            }
+            end_source(run, pe, stream);
+        }
+        struct pollfd room = {.fd = sink->fd, .events = POLLOUT};
+        while (sink->used && !sink->broken && poll(&room, 1, -1) == 1)
+            run_flush_sink(run, stream);
+        free(sink->data);
+        sink->data = NULL;
+    }
+}
+
+/* ------------------------------------------------------------------------------ standard input */
+
+/* A PE is not in the terminal's foreground group and would be stopped when it reads; so we read for
+ * PE 0. Anything but a terminal it reads itself, unless it is on another host. */
+static void watch_stdin(struct run *run, bool watch)
+{
+    if (run->stdin_watched == watch)
+        return;
+    run->stdin_watched = watch;
+    if (watch && run_watch(run, STDIN_FILENO, EPOLLIN, RUN_EVENT_STDIN, 0) < 0) {
+        run->stdin_watched = false; /* a file, or /dev/null, which is always ready */
+        run->stdin_again_ns = 1;
+    }
+    if (!watch)
+        run_unwatch(run, STDIN_FILENO);
+}
+
+void run_end_stdin(struct run *run)
+{
+    watch_stdin(run, false);
+    if (run->stdin_pipe >= 0)
+        close(run->stdin_pipe);
+    run->stdin_pipe = -1;
+    run->stdin_again_ns = 0;
+}
+
+void run_relay_stdin(struct run *run)
+{
+    run->stdin_again_ns = 0;
+    if (run->stdin_pipe < 0)
+        return;
+    if (!run->stdin_used) {
+        if (run->stdin_terminal &&
+            tcgetpgrp(STDIN_FILENO) != getpgrp()) { /* in the background: look again later */
+            watch_stdin(run, false);
+            run->stdin_again_ns = clock_now_ns() + RUN_SECOND_NS / 5;
+            return;
+        }
+        ssize_t n = read(STDIN_FILENO, run->stdin_data, sizeof run->stdin_data);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            return;
+        if (n <= 0) {
+            run_end_stdin(run);
+            return;
+        }
+        run->stdin_used = (size_t)n;
+    }
+    ssize_t n = write(run->stdin_pipe, run->stdin_data, run->stdin_used);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        run_end_stdin(run);
+        return;
+    }
+    if (n > 0) {
+        run->stdin_used -= (size_t)n;
+        memmove(run->stdin_data, run->stdin_data + n, run->stdin_used);
+    }
+    watch_stdin(run, run->stdin_used == 0);
+    if (run->stdin_used)
+        run->stdin_again_ns = clock_now_ns() + RUN_SECOND_NS / 100;
+}
+
+void run_start_stdin(struct run *run)
+{
+    watch_stdin(run, run->stdin_pipe >= 0);
+}

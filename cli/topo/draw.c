@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Places frames and devices. Devices that are no GPU stand at the top of their frame, frames and
+ * GPUs in a row at its bottom, so that nothing is below a GPU but the frames that it stands in:
+ * there its links go. See draw.h. */
+#include "topo/draw.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "machine/routes/routes.h"
+
+enum {
+    PAD = 10,      /* inside a frame */
+    GAP = 10,      /* between neighbours */
+    HEADING = 22,  /* a frame's title */
+    DEVICE_H = 40, /* two lines of text */
+    DEVICE_W = 62,
+};
+
+/* --- boxes and lines -------------------------------------------------------------------------- */
+
+static void *more_room(void *list, int n, int *room, size_t bytes)
+{
+    if (n < *room)
+        return list;
+    *room = *room ? 2 * *room : 64;
+    list = realloc(list, (size_t)*room * bytes);
+    if (!list)
+        abort();
+    return list;
+}
+
+int draw_add_box(struct drawing *d, enum draw_kind kind, int parent)
+{
+    d->boxes = more_room(d->boxes, d->n_boxes, &d->room_boxes, sizeof *d->boxes);
+    d->boxes[d->n_boxes] =
+        (struct draw_box){.kind = kind, .parent = parent, .gpu = -1, .domain = -1};
+    return d->n_boxes++;
+}
+
+struct draw_line *draw_add_line(struct drawing *d)
+{
+    d->lines = more_room(d->lines, d->n_lines, &d->room_lines, sizeof *d->lines);
+    d->lines[d->n_lines] = (struct draw_line){.from = -1, .to = -1, .width = 2, .domain = -1};
+    return &d->lines[d->n_lines++];
+}
+
+void draw_note(struct drawing *d, const char *format, ...)
+{
+    va_list arguments;
+    if (d->n_notes == DRAW_NOTES)
+        return;
+    va_start(arguments, format);
+    vsnprintf(d->notes[d->n_notes++], sizeof d->notes[0], format, arguments);
+    va_end(arguments);
+}
+
+void draw_free(struct drawing *d)
+{
+    free(d->boxes);
+    free(d->lines);
+    memset(d, 0, sizeof *d);
+}
+
+bool draw_is_inside(const struct drawing *d, int box, int frame)
+{
+    for (; box >= 0; box = d->boxes[box].parent)
+        if (box == frame)
+            return true;
+    return false;
+}
+
+double draw_text_width(const char *text, double size, bool bold)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n * size * (bold ? 0.68 : 0.62);
+}
+
+static bool is_frame(enum draw_kind kind)
+{
+    return kind <= DRAW_BRIDGE;
+}
+
+/* --- the tree --------------------------------------------------------------------------------- */
+
+static int frame(struct drawing *d, enum draw_kind kind, int parent, const char *key)
+{
+    for (int i = 0; i < d->n_boxes; i++)
+        if (d->boxes[i].kind == kind && d->boxes[i].parent == parent &&
+            strcmp(d->boxes[i].key, key) == 0)
+            return i;
+    int at = draw_add_box(d, kind, parent);
+    snprintf(d->boxes[at].key, sizeof d->boxes[at].key, "%s", key);
+    return at;
+}
+
+static bool has_hosts(const struct machine *m)
+{
+    for (size_t i = 0; i < m->n_pci; i++)
+        if (number_or(m->pci[i].host, 0) > 0)
+            return true;
+    return false;
+}
+
+/* -1 where all is one host. */
+static int host_frame(const struct machine *m, const struct machine_pci *pci, struct drawing *d)
+{
+    char key[32];
+    if (!pci || !has_hosts(m))
+        return -1;
+    snprintf(key, sizeof key, "%" PRId64, number_or(pci->host, 0));
+    int at = frame(d, DRAW_HOST, -1, key);
+    snprintf(d->boxes[at].name, DRAW_TEXT, "node %s", key);
+    return at;
+}
+
+static int package_frame(const struct machine *m, const struct machine_pci *pci, struct drawing *d)
+{
+    char key[32];
+    int host = host_frame(m, pci, d);
+    int64_t package = pci ? routes_package(m, routes_numa(m, pci)) : -1;
+    snprintf(key, sizeof key, "%" PRId64, package);
+    if (package < 0 && pci)
+        return host;
+    int at = frame(d, DRAW_PACKAGE, host, key);
+    if (package < 0)
+        snprintf(d->boxes[at].name, DRAW_TEXT, "place unknown");
+    else
+        snprintf(d->boxes[at].name, DRAW_TEXT, "CPU package %" PRId64, package);
+    if (package >= 0)
+        snprintf(d->boxes[at].more, DRAW_TEXT, "%.90s", text_or(m->system.cpu_model, ""));
+    return at;
+}
+
+static int root_frame(const struct machine *m, const struct machine_pci *pci, struct drawing *d)
+{
+    int package = package_frame(m, pci, d);
+    if (!pci)
+        return package;
+    int at = frame(d, DRAW_ROOT, package, text_or(pci->root, "?"));
+    int64_t numa = routes_numa(m, pci);
+    snprintf(d->boxes[at].name, DRAW_TEXT, "root complex");
+    snprintf(d->boxes[at].more, DRAW_TEXT, "%.40s", text_or(pci->root, "?"));
+    if (machine_is_flat(m))
+        snprintf(d->boxes[at].more, DRAW_TEXT, "flat: real places unknown");
+    else if (numa >= 0)
+        snprintf(d->boxes[at].more, DRAW_TEXT, "%.40s, NUMA %" PRId64, text_or(pci->root, "?"),
+                 numa);
+    return at;
+}
+
+/* The frame that a device stands in: switches one in another, the topmost in its root complex. */
+static int place_of(const struct machine *m, const struct machine_pci *pci, int depth,
+                    struct drawing *d)
+{
+    const struct machine_pci *above =
+        pci && *text_or(pci->parent, "") ? machine_find_pci(m, pci->parent.value) : NULL;
+    if (!above || depth > 32)
+        return root_frame(m, pci, d);
+    int at = place_of(m, above, depth + 1, d);
+    if (!text_is(above->kind, "upstream") && !text_is(above->kind, "bridge"))
+        return at;
+    at = frame(d, DRAW_BRIDGE, at, text_or(above->bdf, "?"));
+    snprintf(d->boxes[at].name, DRAW_TEXT, "PCIe switch");
+    if (above->gen.known && above->width.known)
+        snprintf(d->boxes[at].more, DRAW_TEXT, "up: %" PRId64 " x%" PRId64, above->gen.value,
+                 above->width.value);
+    return at;
+}
+
+static int add_device(const struct machine *m, enum draw_kind kind, const char *bdf,
+                      const char *name, struct drawing *d)
+{
+    int parent = place_of(m, machine_find_pci(m, bdf), 0, d);
+    int at = draw_add_box(d, kind, parent);
+    snprintf(d->boxes[at].name, DRAW_TEXT, "%.24s", name);
+    return at;
+}
+
+static bool has_c2c(const struct machine *m, int64_t gpu)
+{
+    for (size_t i = 0; i < m->n_links; i++)
+        if (number_is(m->links[i].gpu, gpu) && text_is(m->links[i].peer, "cpu") &&
+            number_is(m->links[i].active, 1))
+            return true;
+    return false;
+}
+
+static void add_gpu(const struct machine *m, const struct machine_gpu *g, int domain,
+                    struct drawing *d)
+{
+    char name[32];
+    snprintf(name, sizeof name, "gpu%" PRId64, number_or(g->index, -1));
+    int at = add_device(m, DRAW_GPU, g->bdf.value, name, d);
+    d->boxes[at].gpu = number_or(g->index, -1);
+    d->boxes[at].domain = domain;
+    if (has_c2c(m, d->boxes[at].gpu))
+        snprintf(d->boxes[at].more, DRAW_TEXT, "NVLink-C2C");
+    else if (g->pcie_gen_max.known && g->pcie_width.known)
+        snprintf(d->boxes[at].more, DRAW_TEXT, "PCIe %" PRId64 " x%" PRId64, g->pcie_gen_max.value,
+                 g->pcie_width.value);
+}
+
+/* On request those of one NVLink domain after the other, so that they stand beside each other where
+ * the tree allows it. */
+static void add_gpus(const struct machine *m, bool by_domain, struct drawing *d)
+{
+    int *of = calloc(m->n_gpus + 1, sizeof *of);
+    if (!of)
+        abort();
+    d->n_domains = draw_domains(m, of);
+    for (int domain = 0; domain <= d->n_domains; domain++)
+        for (size_t i = 0; i < m->n_gpus; i++) {
+            int turn = !by_domain || d->n_domains < 2 ? 0 : of[i] < 0 ? d->n_domains : of[i];
+            if (turn == domain)
+                add_gpu(m, &m->gpus[i], of[i], d);
+        }
+    free(of);
+}
+
+static void add_nics(const struct machine *m, struct drawing *d)
+{
+    for (size_t i = 0; i < m->n_nics; i++) {
+        const struct machine_nic *n = &m->nics[i];
+        const struct machine_port *p = machine_find_port(m, text_or(n->name, ""));
+        int at = add_device(m, DRAW_NIC, n->bdf.value, text_or(n->name, "NIC"), d);
+        if (p && p->state.value && !text_is(p->state, "active"))
+            snprintf(d->boxes[at].more, DRAW_TEXT, "%.16s", p->state.value);
+        else if (p && p->mbit.known)
+            snprintf(d->boxes[at].more, DRAW_TEXT, "%" PRId64 " Gbit/s", p->mbit.value / 1000);
+    }
+    for (size_t i = 0; i < m->n_interfaces; i++) {
+        const struct machine_netif *n = &m->interfaces[i];
+        if (!text_is(n->kind, "ethernet") || *text_or(n->nic, "") || !*text_or(n->bdf, ""))
+            continue;
+        int at = add_device(m, DRAW_NIC, n->bdf.value, text_or(n->name, "?"), d);
+        snprintf(d->boxes[at].more, DRAW_TEXT, "Ethernet");
+    }
+}
+
+static void add_disks(const struct machine *m, struct drawing *d)
+{
+    for (size_t i = 0; i < m->n_disks; i++) {
+        const struct machine_disk *k = &m->disks[i];
+        if (!*text_or(k->bdf, ""))
+            continue;
+        int at = add_device(m, DRAW_DISK, k->bdf.value, text_or(k->name, "disk"), d);
+        snprintf(d->boxes[at].more, DRAW_TEXT, "%.20s",
+                 text_is(k->kind, "nvme") ? "NVMe" : text_or(k->kind, ""));
+    }
+}
+
+/* --- sizes, from the inside out --------------------------------------------------------------- */
+
+static double least_width(const struct draw_box *box)
+{
+    bool heading = is_frame(box->kind);
+    double name = draw_text_width(box->name, DRAW_FONT, true) + 2 * PAD;
+    double more = draw_text_width(box->more, DRAW_SMALL, false) + PAD;
+    if (heading)
+        return name;
+    double w = name > more ? name : more;
+    return w < DEVICE_W ? DEVICE_W : w;
+}
+
+/* Between packages a line needs room for its words. */
+static double package_gap(const struct machine *m)
+{
+    return m->n_packages > 1 && m->system.socket_link.value &&
+                   !text_is(m->system.socket_link, "none")
+               ? 110
+               : 2 * GAP;
+}
+
+/* Size of what is in a frame (-1: of all), which is placed relative to its top left corner. */
+struct extent {
+    double w, h;
+    bool folded;
+};
+
+struct layout {
+    const struct machine *machine;
+    struct drawing *d;
+    double bus;    /* pixels below a row of GPUs, for their links */
+    bool apart;    /* each host has a row of its own */
+    double widest; /* a row that is wider goes on in the next */
+};
+
+static bool in_main_row(const struct draw_box *box)
+{
+    return is_frame(box->kind) || box->kind == DRAW_GPU;
+}
+
+static struct extent measure_frame(struct layout *l, int frame);
+
+static double place_others(struct layout *l, int frame, double width)
+{
+    struct drawing *d = l->d;
+    double x = 0, y = 0;
+    bool any = false;
+    for (int i = 0; i < d->n_boxes; i++) {
+        struct draw_box *box = &d->boxes[i];
+        if (box->parent != frame || in_main_row(box))
+            continue;
+        if (any && x + box->w > width) {
+            x = 0;
+            y += DEVICE_H + GAP;
+        }
+        box->x = x;
+        box->y = y;
+        x += box->w + GAP;
+        any = true;
+    }
+    return any ? y + DEVICE_H : 0;
+}
+
+/* Width of the devices that are no GPU, in a row of at most `most` of them. */
+static double others_width(const struct drawing *d, int frame, int most)
+{
+    double w = 0;
+    int n = 0;
+    for (int i = 0; i < d->n_boxes && n < most; i++)
+        if (d->boxes[i].parent == frame && !in_main_row(&d->boxes[i])) {
+            w += d->boxes[i].w + (n ? GAP : 0);
+            n++;
+        }
+    return w;
+}
+
+/* Aligns the boxes of a row at their lower edge. */
+static void settle_row(struct drawing *d, int frame, int row, double y, double height)
+{
+    for (int i = 0; i < d->n_boxes; i++)
+        if (d->boxes[i].parent == frame && in_main_row(&d->boxes[i]) && d->boxes[i].row == row)
+            d->boxes[i].y = y + height - d->boxes[i].h;
+}
+
+static bool holds_packages(const struct drawing *d, int frame)
+{
+    for (int i = 0; i < d->n_boxes; i++)
+        if (d->boxes[i].parent == frame && d->boxes[i].kind == DRAW_PACKAGE)
+            return true;
+    return false;
+}
+
+/* The domain of all GPUs in a box; -1: they are of several, or of none. */
+static int domain_of(const struct drawing *d, int box)
+{
+    int domain = -1;
+    for (int i = 0; i < d->n_boxes; i++) {
+        if (d->boxes[i].kind != DRAW_GPU || !draw_is_inside(d, i, box))
+            continue;
+        if (domain >= 0 && d->boxes[i].domain != domain)
+            return -1;
+        domain = d->boxes[i].domain;
+    }
+    return domain;
+}
+
+/* A domain that does not fit into what is left of a row, but into one of its own, begins one. */
+static bool begins_row(const struct layout *l, int last, int box, double x, double gap)
+{
+    const struct drawing *d = l->d;
+    int domain = d->n_domains > 1 ? domain_of(d, box) : -1;
+    double width = -gap;
+    if (domain < 0 || domain_of(d, last) == domain)
+        return false;
+    for (int i = box; i < d->n_boxes; i++)
+        if (d->boxes[i].parent == d->boxes[box].parent && in_main_row(&d->boxes[i]) &&
+            domain_of(d, i) == domain)
+            width += d->boxes[i].w + gap;
+    return x + width > l->widest && width <= l->widest;
+}
+
+/* Frames and GPUs in rows. Returns their extent, from y on. */
+static struct extent place_main(struct layout *l, int frame, double y)
+{
+    struct drawing *d = l->d;
+    struct extent e = {.w = 0};
+    double x = 0, height = 0, gap = holds_packages(d, frame) ? package_gap(l->machine) : GAP;
+    int row = 0, last = -1;
+    bool alone = false;
+    for (int i = 0; i < d->n_boxes; i++) {
+        struct draw_box *box = &d->boxes[i];
+        if (box->parent != frame || !in_main_row(box))
+            continue;
+        if (x > 0 &&
+            (x + box->w > l->widest || box->folded || alone || begins_row(l, last, i, x, gap))) {
+            settle_row(d, frame, row, y, height);
+            y += height + GAP + l->bus;
+            e.h += height + GAP + l->bus;
+            e.folded = true;
+            x = height = 0;
+            row++;
+        }
+        alone = box->folded;
+        last = i;
+        box->x = x;
+        box->row = row;
+        x += box->w + gap;
+        height = box->h > height ? box->h : height;
+        e.w = x - gap > e.w ? x - gap : e.w;
+    }
+    settle_row(d, frame, row, y, height);
+    e.h += height;
+    if (e.folded)
+        e.h += l->bus;
+    return e;
+}
+
+static void measure_children(struct layout *l, int frame)
+{
+    struct drawing *d = l->d;
+    for (int i = 0; i < d->n_boxes; i++) {
+        if (d->boxes[i].parent != frame)
+            continue;
+        struct extent e = {.w = least_width(&d->boxes[i]), .h = DEVICE_H};
+        if (is_frame(d->boxes[i].kind))
+            e = measure_frame(l, i);
+        d->boxes[i].w = e.w;
+        d->boxes[i].h = e.h;
+        d->boxes[i].folded = e.folded || (d->boxes[i].kind == DRAW_HOST && l->apart);
+    }
+}
+
+static struct extent measure_frame(struct layout *l, int frame)
+{
+    struct drawing *d = l->d;
+    measure_children(l, frame);
+    struct extent inner = place_main(l, frame, 0);
+    double least = others_width(d, frame, inner.w > 0 ? 2 : 6);
+    double width = inner.w > least ? inner.w : least;
+    double others = place_others(l, frame, width);
+    double down = others > 0 ? others + (inner.h > 0 ? GAP : 0) : 0;
+    for (int i = 0; i < d->n_boxes && down > 0; i++)
+        if (d->boxes[i].parent == frame && in_main_row(&d->boxes[i]))
+            d->boxes[i].y += down;
+    struct extent e = {.w = width, .h = down + inner.h, .folded = inner.folded};
+    for (int i = 0; i < d->n_boxes; i++)
+        e.folded |= d->boxes[i].parent == frame && d->boxes[i].folded;
+    if (frame < 0)
+        return e;
+    double heading = least_width(&d->boxes[frame]);
+    e.w = (e.w > heading - 2 * PAD ? e.w : heading - 2 * PAD) + 2 * PAD;
+    e.h += HEADING + PAD;
+    return e;
+}
+
+/* From places relative to the frame to places in the picture. */
+static void settle(struct drawing *d, int frame, double x, double y)
+{
+    for (int i = 0; i < d->n_boxes; i++) {
+        if (d->boxes[i].parent != frame)
+            continue;
+        d->boxes[i].x += x;
+        d->boxes[i].y += y;
+        if (is_frame(d->boxes[i].kind))
+            settle(d, i, d->boxes[i].x + PAD, d->boxes[i].y + HEADING);
+    }
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+static const char *link_words(const struct machine *m)
+{
+    for (size_t i = 0; i < m->n_links; i++)
+        if (text_is(m->links[i].peer, "switch") && number_is(m->links[i].active, 1))
+            return ", NVLink through NVSwitch";
+    for (size_t i = 0; i < m->n_links; i++)
+        if (text_is(m->links[i].peer, "gpu") && number_is(m->links[i].active, 1))
+            return text_is(m->links[i].kind, "xgmi") ? ", xGMI" : ", NVLink";
+    return "";
+}
+
+static void name_picture(const struct machine *m, struct drawing *d)
+{
+    char nics[48] = "";
+    if (m->n_nics)
+        snprintf(nics, sizeof nics, ", %zu NIC%s", m->n_nics, m->n_nics == 1 ? "" : "s");
+    if (m->n_gpus)
+        snprintf(d->title, sizeof d->title, "%zu x %.60s%s%s", m->n_gpus,
+                 text_or(m->gpus[0].name, "GPU"), link_words(m), nics);
+    else
+        snprintf(d->title, sizeof d->title, "No GPU%s", nics);
+    snprintf(d->subtitle, sizeof d->subtitle, "%.140s%s", m->origin,
+             machine_is_flat(m) ? " (virtual machine)" : "");
+}
+
+/* A line between neighbouring packages of a row. */
+static void join_packages(const struct machine *m, struct drawing *d)
+{
+    char words[64];
+    if (m->n_packages < 2 || !m->system.socket_link.value || text_is(m->system.socket_link, "none"))
+        return;
+    snprintf(words, sizeof words, "%.8s", m->system.socket_link.value);
+    if (m->system.socket_link_mbps.known)
+        snprintf(words, sizeof words, "%.8s %" PRId64 " GB/s", m->system.socket_link.value,
+                 m->system.socket_link_mbps.value / 1000);
+    bool drawn = false;
+    for (int i = 0, last = -1; i < d->n_boxes; i++) {
+        if (d->boxes[i].kind != DRAW_PACKAGE || strcmp(d->boxes[i].key, "-1") == 0)
+            continue;
+        if (last >= 0 && d->boxes[last].row == d->boxes[i].row &&
+            d->boxes[last].parent == d->boxes[i].parent) {
+            const struct draw_box *a = &d->boxes[last], *b = &d->boxes[i];
+            double top = a->y > b->y ? a->y : b->y, bottom = a->y + a->h;
+            struct draw_line *line = draw_add_line(d);
+            drawn = true;
+            *line = (struct draw_line){.x1 = a->x + a->w,
+                                       .x2 = b->x,
+                                       .y1 = (top + bottom) / 2,
+                                       .y2 = (top + bottom) / 2,
+                                       .width = 3,
+                                       .from = last,
+                                       .to = i,
+                                       .cpu = true,
+                                       .domain = -1};
+            line->lx = (line->x1 + line->x2) / 2;
+            line->ly = line->y1 - 10;
+            snprintf(line->label, sizeof line->label, "%.23s", words);
+        }
+        last = i;
+    }
+    if (!drawn) /* they stand below each other */
+        draw_note(d, "between CPU packages: %s", words);
+}
+
+/* Rows as short as they can be while the picture stays as wide as a slide. */
+static struct extent fit_page(struct layout *l)
+{
+    static const double widths[] = {1500, 2400, 3400, 4600};
+    struct extent e = {.w = 0};
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+        l->widest = widths[i];
+        e = measure_frame(l, -1);
+        if (e.w >= 1.2 * e.h)
+            break;
+    }
+    return e;
+}
+
+/* What has been placed stays in the middle. */
+static void widen(struct drawing *d, double width)
+{
+    double by = (width - d->w) / 2;
+    for (int i = 0; i < d->n_boxes; i++)
+        d->boxes[i].x += by;
+    for (int i = 0; i < d->n_lines; i++) {
+        d->lines[i].x1 += by;
+        d->lines[i].x2 += by;
+        d->lines[i].lx += by;
+    }
+    d->w = width;
+}
+
+/* Everything but the lines, with so many pixels below each row of GPUs; returns how far it goes. */
+static struct extent place_all(const struct machine *machine, bool by_domain, double bus,
+                               struct drawing *d)
+{
+    memset(d, 0, sizeof *d);
+    add_gpus(machine, by_domain, d);
+    add_nics(machine, d);
+    add_disks(machine, d);
+    name_picture(machine, d);
+    struct layout l = {.machine = machine, .d = d, .bus = bus, .apart = d->n_domains > 1};
+    return fit_page(&l);
+}
+
+void draw_machine(const struct machine *machine, struct drawing *d)
+{
+    enum draw_fabric fabric = draw_fabric_of(machine);
+    struct extent e = place_all(machine, true, fabric == DRAW_SWITCHED ? DRAW_BUS : 0, d);
+    bool side = fabric == DRAW_SWITCHED && draw_spans_rows(d);
+    settle(d, -1, DRAW_MARGIN + (side ? DRAW_SIDE : 0), DRAW_HEAD);
+    if (draw_is_tangled(d)) {
+        /* the tree does not allow that: in the order of their numbers, with room for lanes */
+        double bus = draw_lanes_height(d->n_domains);
+        side = true;
+        draw_free(d);
+        e = place_all(machine, false, bus, d);
+        settle(d, -1, DRAW_MARGIN + DRAW_SIDE, DRAW_HEAD);
+    }
+    d->w = e.w + 2 * DRAW_MARGIN + (side ? DRAW_SIDE : 0);
+    d->h = DRAW_HEAD + e.h;
+    join_packages(machine, d);
+    if (fabric == DRAW_SWITCHED)
+        draw_switched(machine, d);
+    else if (fabric == DRAW_DIRECT)
+        draw_ring(machine, d);
+    double widest = draw_text_width(d->title, DRAW_TITLE, true);
+    for (int i = 0; i < d->n_notes; i++) {
+        double w = draw_text_width(d->notes[i], DRAW_FONT, false);
+        widest = w > widest ? w : widest;
+    }
+    if (d->w < widest + 2 * DRAW_MARGIN)
+        widen(d, widest + 2 * DRAW_MARGIN);
+    d->notes_x = DRAW_MARGIN;
+    d->notes_y = d->h + 22;
+    d->h += 22 + 18 * d->n_notes;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines between GPUs that have links of their own: chords of a ring in which the GPUs are drawn
+ * once more. No line goes through a box, and no label covers another. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "columns.h"
+#include "topo/draw.h"
+#include "machine/routes/routes.h"
+
+enum { LABEL_H = 14, RING_W = 64, RING_H = 36 };
+
+enum draw_fabric draw_fabric_of(const struct machine *m)
+{
+    for (size_t i = 0; i < m->n_gpus; i++)
+        if (draw_links_up(m, number_or(m->gpus[i].index, -1)))
+            return DRAW_SWITCHED;
+    for (size_t i = 0; i < m->n_gpus; i++)
+        for (size_t j = i + 1; j < m->n_gpus; j++)
+            if (routes_links(m, number_or(m->gpus[i].index, -1), number_or(m->gpus[j].index, -1))
+                    .links)
+                return DRAW_DIRECT;
+    return DRAW_NO_LINKS;
+}
+
+static const char *title_of(const char *kind)
+{
+    return kind && strcmp(kind, "xgmi") == 0 ? "xGMI" : "NVLink";
+}
+
+/* "18x NVLink 4, 396 GB/s" */
+void draw_bundle_words(const struct link_bundle *b, char *text, size_t size)
+{
+    char gbps[16];
+    char generation[24] = "";
+    if (b->generation)
+        snprintf(generation, sizeof generation, " %" PRId64, b->generation);
+    int used = snprintf(text, size, "%dx %s%s", b->links, title_of(b->kind), generation);
+    if (b->mbps)
+        snprintf(text + used, size - (size_t)used, ", %s GB/s expected in one direction",
+                 show_gbps(b->mbps, gbps, sizeof gbps));
+}
+
+/* --- links of their own ----------------------------------------------------------------------- */
+
+/* Where the line from the middle of a box to a point leaves the box. */
+static void leave_box(const struct draw_box *box, double tx, double ty, double *x, double *y)
+{
+    double cx = box->x + box->w / 2, cy = box->y + box->h / 2, dx = tx - cx, dy = ty - cy;
+    double across = fabs(dx) > 1e-9 ? box->w / 2 / fabs(dx) : 1e9;
+    double along = fabs(dy) > 1e-9 ? box->h / 2 / fabs(dy) : 1e9;
+    double t = across < along ? across : along;
+    *x = cx + dx * t;
+    *y = cy + dy * t;
+}
+
+static double distance_to_line(const struct draw_line *l, double x, double y)
+{
+    double dx = l->x2 - l->x1, dy = l->y2 - l->y1, length = dx * dx + dy * dy;
+    double t = length > 0 ? ((x - l->x1) * dx + (y - l->y1) * dy) / length : 0;
+    t = t < 0 ? 0 : t > 1 ? 1 : t;
+    return hypot(x - l->x1 - t * dx, y - l->y1 - t * dy);
+}
+
+/* How far a label at this place is from everything that it must not cover; below 0: it covers
+ * it. */
+static double clearance(const struct drawing *d, int first, int at, double x, double y, double half)
+{
+    double least = 1e9;
+    for (int i = first; i < d->n_lines; i++) {
+        const struct draw_line *l = &d->lines[i];
+        if (i == at)
+            continue;
+        double room = distance_to_line(l, x, y) - LABEL_H / 2.0 - 2;
+        least = room < least ? room : least;
+        if (i < at && l->label[0]) {
+            double dx = fabs(l->lx - x) - 2 * half - 2, dy = fabs(l->ly - y) - LABEL_H;
+            room = 40 * (dx > dy ? dx : dy);
+            least = room < least ? room : least;
+        }
+    }
+    for (int i = 0; i < d->n_boxes; i++) {
+        const struct draw_box *b = &d->boxes[i];
+        double dx = fabs(b->x + b->w / 2 - x) - b->w / 2 - half;
+        double dy = fabs(b->y + b->h / 2 - y) - b->h / 2 - LABEL_H / 2.0;
+        double room = 40 * (dx > dy ? dx : dy);
+        least = b->in_ring && room < least ? room : least;
+    }
+    return least;
+}
+
+/* Along its line, where it is clearest which line it belongs to. */
+static void place_labels(struct drawing *d, int first)
+{
+    for (int i = first; i < d->n_lines; i++) {
+        struct draw_line *l = &d->lines[i];
+        double best = -1e18, half = draw_text_width(l->label, DRAW_SMALL, false) / 2 + 2;
+        for (int step = 0; step <= 80; step++) {
+            double t = 0.5 + (step % 2 ? 1 : -1) * (step + 1) / 2 * 0.011;
+            double x = l->x1 + t * (l->x2 - l->x1), y = l->y1 + t * (l->y2 - l->y1);
+            double room = clearance(d, first, i, x, y, half);
+            room = room > 8 ? 8 : room; /* more helps nobody: nearer to the middle, then */
+            if (room > best + 0.01) {
+                best = room;
+                l->lx = x;
+                l->ly = y;
+            }
+        }
+    }
+}
+
+static int add_ring_box(struct drawing *d, int64_t gpu, double x, double y)
+{
+    int at = draw_add_box(d, DRAW_GPU, -1);
+    struct draw_box *box = &d->boxes[at];
+    box->gpu = gpu;
+    box->in_ring = true;
+    box->w = RING_W;
+    box->h = RING_H;
+    box->x = x - RING_W / 2.0;
+    box->y = y - RING_H / 2.0;
+    snprintf(box->name, DRAW_TEXT, "gpu%" PRId64, gpu);
+    return at;
+}
+
+/* A chord of the ring stays clear of the GPU that it passes when the ring is wide enough. */
+static double radius_of(int n)
+{
+    const double pi = 3.14159265358979;
+    double least = 60 / (1 - cos(2 * pi / n)), side = (RING_W + 24) / (2 * sin(pi / n));
+    double radius = n < 4 ? 120 : least > side ? least : side;
+    return radius < 150 && n > 3 ? 150 : radius;
+}
+
+static void place_ring(const struct machine *m, struct drawing *d)
+{
+    const double pi = 3.14159265358979;
+    int n = (int)m->n_gpus;
+    double radius = radius_of(n), top = d->h + 30;
+    double middle = d->w / 2 > radius + RING_W ? d->w / 2 : radius + RING_W + DRAW_MARGIN;
+    for (int i = 0; i < n; i++) {
+        double turn = 2 * pi * i / n - pi / 2 - pi / n, x = middle, y = top + radius + RING_H / 2.0;
+        if (n <= 2) { /* beside each other */
+            x += (i - 0.5) * 2 * radius;
+            y = top + RING_H / 2.0;
+        } else {
+            x += radius * cos(turn);
+            y += radius * sin(turn);
+        }
+        add_ring_box(d, number_or(m->gpus[i].index, -1), x, y);
+    }
+    double right = middle + radius + RING_W;
+    d->w = right + DRAW_MARGIN > d->w ? right + DRAW_MARGIN : d->w;
+    d->h = top + (n <= 2 ? RING_H : 2 * radius + RING_H);
+}
+
+/* What lines of so many links stand for, and how many of them there are. */
+static void note_bundle(struct drawing *d, int first, const struct link_bundle *b)
+{
+    char label[24], words[96];
+    int n = 0;
+    snprintf(label, sizeof label, "%dx", b->links);
+    for (int i = first; i < d->n_lines; i++)
+        n += strcmp(d->lines[i].label, label) == 0;
+    draw_bundle_words(b, words, sizeof words);
+    draw_note(d, "%d line%s of %s", n, n == 1 ? "" : "s", words);
+}
+
+void draw_ring(const struct machine *m, struct drawing *d)
+{
+    int ring = d->n_boxes, first = d->n_lines, most = 0;
+    struct link_bundle seen[DRAW_NOTES] = {0};
+    int n_seen = 0;
+    place_ring(m, d);
+    for (int a = ring; a < d->n_boxes; a++)
+        for (int b = a + 1; b < d->n_boxes; b++) {
+            struct link_bundle bundle = routes_links(m, d->boxes[a].gpu, d->boxes[b].gpu);
+            if (!bundle.links)
+                continue;
+            const struct draw_box *x = &d->boxes[a], *y = &d->boxes[b];
+            struct draw_line *line = draw_add_line(d);
+            line->from = a;
+            line->to = b;
+            line->width = bundle.links > 4 ? 5 : 1 + bundle.links;
+            leave_box(x, y->x + y->w / 2, y->y + y->h / 2, &line->x1, &line->y1);
+            leave_box(y, x->x + x->w / 2, x->y + x->h / 2, &line->x2, &line->y2);
+            snprintf(line->label, sizeof line->label, "%dx", bundle.links);
+            most = bundle.links > most ? bundle.links : most;
+            bool known = false;
+            for (int i = 0; i < n_seen; i++)
+                known |= seen[i].links == bundle.links;
+            if (!known && n_seen < DRAW_NOTES)
+                seen[n_seen++] = bundle;
+        }
+    place_labels(d, first);
+    for (int i = 0; i < n_seen; i++)
+        note_bundle(d, first, &seen[i]);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of GPUs to their switch: straight down to a bar below the row that they stand in; where an
+ * NVLink domain takes several rows, to lines that a bar at the left gathers; where GPUs of several
+ * domains stand between each other, to a lane for each domain. No line goes through a box. See
+ * draw.h. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "topo/draw.h"
+#include "machine/routes/routes.h"
+
+enum { BAR_H = 40, BAR_OVER = 4, LANE_H = 22, LANE_FIRST = 24, LANE_BOX_H = 18 };
+
+int draw_links_up(const struct machine *m, int64_t gpu)
+{
+    int n = 0;
+    for (size_t i = 0; i < m->n_links; i++)
+        n += number_is(m->links[i].gpu, gpu) && text_is(m->links[i].peer, "switch") &&
+             number_is(m->links[i].active, 1);
+    return n;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static int rows_of(const struct drawing *d, int frame)
+{
+    int rows = 0;
+    for (int i = 0; i < d->n_boxes; i++)
+        if (d->boxes[i].parent == frame && d->boxes[i].row > rows)
+            rows = d->boxes[i].row;
+    return rows + 1;
+}
+
+static double row_bottom(const struct drawing *d, int frame, int row)
+{
+    double bottom = 0;
+    for (int i = 0; i < d->n_boxes; i++) {
+        const struct draw_box *box = &d->boxes[i];
+        if (box->parent == frame && box->row == row && box->kind != DRAW_FABRIC &&
+            box->y + box->h > bottom)
+            bottom = box->y + box->h;
+    }
+    return bottom;
+}
+
+/* --- domains ---------------------------------------------------------------------------------- */
+
+int draw_domains(const struct machine *m, int *of)
+{
+    int n = 0;
+    for (size_t i = 0; i < m->n_gpus; i++) {
+        of[i] = -1;
+        if (!draw_links_up(m, number_or(m->gpus[i].index, -1)))
+            continue;
+        for (size_t k = 0; k < i && of[i] < 0; k++)
+            if (of[k] >= 0 && strcmp(text_or(m->gpus[k].fabric_cluster, ""),
+                                     text_or(m->gpus[i].fabric_cluster, "")) == 0)
+                of[i] = of[k];
+        of[i] = of[i] < 0 ? n++ : of[i];
+    }
+    return n;
+}
+
+/* Of several rows, that in which a box stands: what stands in it, in which frame. -1: there is one
+ * row. */
+static int in_row(const struct drawing *d, int box)
+{
+    for (; box >= 0; box = d->boxes[box].parent)
+        if (rows_of(d, d->boxes[box].parent) > 1)
+            return box;
+    return -1;
+}
+
+static bool same_row(const struct drawing *d, int a, int b)
+{
+    int x = in_row(d, a), y = in_row(d, b);
+    return x == y || (x >= 0 && y >= 0 && d->boxes[x].parent == d->boxes[y].parent &&
+                      d->boxes[x].row == d->boxes[y].row);
+}
+
+static bool domain_spans(const struct drawing *d, int domain)
+{
+    int first = -1;
+    for (int i = 0; i < d->n_boxes; i++) {
+        if (d->boxes[i].kind != DRAW_GPU || d->boxes[i].domain != domain)
+            continue;
+        if (first >= 0 && !same_row(d, first, i))
+            return true;
+        first = first < 0 ? i : first;
+    }
+    return false;
+}
+
+bool draw_spans_rows(const struct drawing *d)
+{
+    for (int domain = 0; domain < d->n_domains; domain++)
+        if (domain_spans(d, domain))
+            return true;
+    return false;
+}
+
+/* A GPU of another domain stands where the line of this one is: between its GPUs, or, when the
+ * domain takes several rows, anywhere in one of them. */
+static bool is_crossed(const struct drawing *d, int domain)
+{
+    bool spans = domain_spans(d, domain);
+    for (int i = 0; i < d->n_boxes; i++) {
+        const struct draw_box *other = &d->boxes[i];
+        bool left = false, right = false;
+        if (other->kind != DRAW_GPU || other->domain < 0 || other->domain == domain)
+            continue;
+        for (int k = 0; k < d->n_boxes; k++) {
+            const struct draw_box *box = &d->boxes[k];
+            if (box->kind != DRAW_GPU || box->domain != domain || !same_row(d, i, k))
+                continue;
+            left |= box->x < other->x;
+            right |= box->x > other->x;
+        }
+        if ((left && right) || (spans && (left || right)))
+            return true;
+    }
+    return false;
+}
+
+bool draw_is_tangled(const struct drawing *d)
+{
+    for (int domain = 0; domain < d->n_domains; domain++)
+        if (is_crossed(d, domain))
+            return true;
+    return false;
+}
+
+double draw_lanes_height(int domains)
+{
+    return LANE_FIRST + (domains - 1) * LANE_H + LANE_H / 2.0;
+}
+
+/* --- lines to a switch ------------------------------------------------------------------------ */
+
+/* Where the line down from a GPU ends: below the row, of several, that it stands in. */
+static double bus_below(const struct drawing *d, int gpu, double floor)
+{
+    int child = in_row(d, gpu);
+    return child < 0 ? floor
+                     : row_bottom(d, d->boxes[child].parent, d->boxes[child].row) + DRAW_BUS * 0.5;
+}
+
+static void label_down(struct draw_line *line, int links)
+{
+    snprintf(line->label, sizeof line->label, "%dx", links);
+    line->lx = line->x1 + 4 + draw_text_width(line->label, DRAW_SMALL, false) / 2;
+    line->ly = line->y2 - 12;
+}
+
+/* The horizontal line that gathers those of a row, from the switch on its left. */
+static void gather_connections(struct drawing *d, int bar, double y)
+{
+    double right = 0;
+    for (int i = 0; i < d->n_lines; i++)
+        if (d->lines[i].from != bar && fabs(d->lines[i].y2 - y) < 0.5 && !d->lines[i].cpu &&
+            d->lines[i].x2 > right)
+            right = d->lines[i].x2;
+    for (int i = 0; i < d->n_lines; i++)
+        if (d->lines[i].from == bar && fabs(d->lines[i].y1 - y) < 0.5)
+            return;
+    struct draw_line *line = draw_add_line(d);
+    line->from = bar;
+    line->x1 = d->boxes[bar].x + d->boxes[bar].w;
+    line->x2 = right;
+    line->y1 = line->y2 = y;
+    line->width = 4;
+}
+
+static void note_switched(const struct machine *m, struct drawing *d, int most)
+{
+    for (size_t i = 0; i < m->n_gpus; i++)
+        for (size_t j = 0; j < m->n_gpus; j++) {
+            struct link_bundle b = i == j ? (struct link_bundle){0}
+                                          : routes_links(m, number_or(m->gpus[i].index, -1),
+                                                         number_or(m->gpus[j].index, -1));
+            char words[96];
+            if (b.links != most)
+                continue;
+            draw_bundle_words(&b, words, sizeof words);
+            draw_note(d, "NVSwitch: each line is %s", words);
+            return;
+        }
+}
+
+static int add_bar(struct drawing *d)
+{
+    int bar = draw_add_box(d, DRAW_FABRIC, -1);
+    snprintf(d->boxes[bar].name, DRAW_TEXT, "NVSwitch");
+    return bar;
+}
+
+/* Lines of a domain, straight down from its GPUs. Returns the first. */
+static int lines_down(const struct machine *m, struct drawing *d, int domain, double floor)
+{
+    int first = d->n_lines, most = 0;
+    for (int i = 0; i < d->n_boxes; i++) {
+        const struct draw_box *gpu = &d->boxes[i];
+        int links = gpu->kind == DRAW_GPU && gpu->domain == domain ? draw_links_up(m, gpu->gpu) : 0;
+        if (!links)
+            continue;
+        most = links > most ? links : most;
+        struct draw_line *line = draw_add_line(d);
+        line->from = i;
+        line->x1 = line->x2 = gpu->x + gpu->w / 2;
+        line->y1 = gpu->y + gpu->h;
+        line->y2 = bus_below(d, i, floor);
+        line->width = 3;
+        label_down(line, links);
+    }
+    for (int i = first; i < d->n_lines; i++) {
+        int links = 0;
+        d->lines[i].weak = sscanf(d->lines[i].label, "%d", &links) == 1 && links < most;
+    }
+    return first;
+}
+
+/* The switch below a row, as wide as the GPUs that it joins; below all it is as wide as the
+ * picture. */
+static void bar_below(struct drawing *d, int first, bool all)
+{
+    int bar = add_bar(d), child = first < d->n_lines ? in_row(d, d->lines[first].from) : -1;
+    struct draw_box *box = &d->boxes[bar];
+    double left = 1e9, right = 0;
+    if (child >= 0)
+        box->parent = d->boxes[child].parent; /* between the rows of that frame */
+    for (int i = first; i < d->n_lines; i++) {
+        const struct draw_box *gpu = &d->boxes[d->lines[i].from];
+        d->lines[i].to = bar;
+        left = gpu->x < left ? gpu->x : left;
+        right = gpu->x + gpu->w > right ? gpu->x + gpu->w : right;
+        box->y = d->lines[i].y2;
+    }
+    box->h = all ? BAR_H : DRAW_BUS * 0.5;
+    box->x = all ? DRAW_MARGIN : left - BAR_OVER;
+    box->w = all ? d->w - 2 * DRAW_MARGIN : right - left + 2 * BAR_OVER;
+    d->h = box->y + box->h > d->h ? box->y + box->h : d->h;
+}
+
+/* The switch at the left of several rows, with a line below each. */
+static void bar_beside(struct drawing *d, int first)
+{
+    int bar = add_bar(d), lines = d->n_lines;
+    double top = 1e9, bottom = 0;
+    for (int i = first; i < lines; i++) {
+        top = d->lines[i].y1 < top ? d->lines[i].y1 : top;
+        bottom = d->lines[i].y2 > bottom ? d->lines[i].y2 : bottom;
+    }
+    struct draw_box *box = &d->boxes[bar];
+    box->x = DRAW_MARGIN;
+    box->y = top - 40;
+    box->w = DRAW_SIDE - 30;
+    box->h = bottom - box->y + 10;
+    for (int i = first; i < lines; i++)
+        gather_connections(d, bar, d->lines[i].y2);
+    d->h = (bottom > d->h ? bottom : d->h) + 14;
+}
+
+/* --- lanes ------------------------------------------------------------------------------------ */
+
+/* Where the row ends that a GPU stands in. */
+static double end_of_row(const struct drawing *d, int gpu, double floor)
+{
+    int child = in_row(d, gpu);
+    return child < 0 ? floor : row_bottom(d, d->boxes[child].parent, d->boxes[child].row);
+}
+
+/* The lane of a domain below the row that ends at `bottom`; 0: none of its GPUs stands there. */
+static int add_lane(const struct machine *m, struct drawing *d, int domain, double bottom,
+                    double floor, double y)
+{
+    int most = 0, boxes = d->n_boxes;
+    for (int i = 0; i < boxes; i++) {
+        const struct draw_box *gpu = &d->boxes[i];
+        if (gpu->kind != DRAW_GPU || gpu->domain != domain ||
+            fabs(end_of_row(d, i, floor) - bottom) > 0.5)
+            continue;
+        int links = draw_links_up(m, gpu->gpu);
+        struct draw_line *line = draw_add_line(d);
+        line->from = i;
+        line->x1 = line->x2 = gpu->x + gpu->w / 2;
+        line->y1 = gpu->y + gpu->h;
+        line->y2 = y;
+        line->width = 3;
+        line->domain = domain;
+        label_down(line, links);
+        line->ly = bottom + LANE_FIRST - 12;
+        most = links > most ? links : most;
+    }
+    if (!most)
+        return 0;
+    int bar = add_bar(d);
+    struct draw_box *box = &d->boxes[bar];
+    snprintf(box->name, DRAW_TEXT, domain < 10 ? "NVSwitch %d" : "switch %d", domain);
+    box->domain = domain;
+    box->x = DRAW_MARGIN;
+    box->y = y - LANE_BOX_H / 2.0;
+    box->w = DRAW_SIDE - 30;
+    box->h = LANE_BOX_H;
+    gather_connections(d, bar, y);
+    d->lines[d->n_lines - 1].domain = domain;
+    d->h = y + LANE_H / 2.0 > d->h ? y + LANE_H / 2.0 : d->h;
+    return most;
+}
+
+/* Lanes below each row, in the order of the domains. */
+static int add_lanes(const struct machine *m, struct drawing *d)
+{
+    double floor = d->h, done = -1;
+    int most = 0, boxes = d->n_boxes;
+    for (;;) {
+        double bottom = 1e9, y;
+        for (int i = 0; i < boxes; i++) /* the next row down */
+            if (d->boxes[i].kind == DRAW_GPU && end_of_row(d, i, floor) > done + 0.5 &&
+                end_of_row(d, i, floor) < bottom)
+                bottom = end_of_row(d, i, floor);
+        if (bottom > 1e8)
+            break;
+        y = bottom + LANE_FIRST;
+        for (int domain = 0; domain < d->n_domains; domain++) {
+            int links = add_lane(m, d, domain, bottom, floor, y);
+            y += links ? LANE_H : 0;
+            most = links > most ? links : most;
+        }
+        done = bottom;
+    }
+    for (int i = 0, links; i < d->n_lines; i++)
+        d->lines[i].weak = sscanf(d->lines[i].label, "%d", &links) == 1 && links < most;
+    return most;
+}
+
+void draw_switched(const struct machine *m, struct drawing *d)
+{
+    int most = 0;
+    bool folded = false;
+    if (draw_is_tangled(d)) {
+        note_switched(m, d, add_lanes(m, d));
+        return;
+    }
+    for (int i = 0; i < d->n_boxes; i++)
+        folded |= rows_of(d, d->boxes[i].parent) > 1;
+    double floor = d->h + (folded ? DRAW_BUS * 0.5 : DRAW_BUS);
+    for (int domain = 0; domain < d->n_domains; domain++) {
+        bool beside = domain_spans(d, domain);
+        int first = lines_down(m, d, domain, floor);
+        for (int i = first; i < d->n_lines; i++) {
+            int links = 0;
+            if (sscanf(d->lines[i].label, "%d", &links) == 1 && links > most)
+                most = links;
+        }
+        if (beside)
+            bar_beside(d, first);
+        else
+            bar_below(d, first, d->n_domains == 1 && !folded);
+    }
+    note_switched(m, d, most);
+}

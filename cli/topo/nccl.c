@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft topo --nccl`: the machine as a file for NCCL_TOPO_FILE (RCCL reads the same). In a virtual
+ * machine with a flat PCI tree the switches that the guest cannot see are written from what is
+ * known otherwise: P2P clique ids, and places given with --what-if 'move nic ... under ...'. What
+ * is not known is left out where NCCL then reads it itself on the machine that it runs on, and is
+ * there in NCCL's own words for unknown where it would refuse the file. */
+#include "topo/topo.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "machine/facts.h"
+
+struct nccl {
+    const struct machine *machine;
+    FILE *to;
+    bool flat;
+    int switches; /* made up, each with an address of its own */
+};
+
+enum {
+    /* NCCL refuses a file with a longer value; a mask that is left out it reads from /sys. */
+    VALUE_MOST = 253,
+    CPUS_MOST = 65536,
+    CLASS_BRIDGE = 0x060400,
+    DEPTH_TOP = 2, /* right below <cpu> */
+};
+
+static const char unknown_word[] = "unknown"; /* where NCCL insists on a word */
+
+static const char *link_speed(int64_t generation)
+{
+    static const char *const speeds[] = {"",
+                                         "2.5 GT/s PCIe",
+                                         "5.0 GT/s PCIe",
+                                         "8.0 GT/s PCIe",
+                                         "16.0 GT/s PCIe",
+                                         "32.0 GT/s PCIe",
+                                         "64.0 GT/s PCIe",
+                                         "128.0 GT/s PCIe"};
+    return generation >= 1 && generation <= 7 ? speeds[generation] : "";
+}
+
+/* A device whose address is not known is nobody's, and nobody's parent. */
+static bool has_address(const char *bdf)
+{
+    return bdf && *bdf;
+}
+
+static bool is_below(const struct machine_pci *pci, const struct machine_pci *parent)
+{
+    return has_address(parent->bdf.value) && text_is(pci->parent, parent->bdf.value);
+}
+
+static const struct machine_gpu *gpu_at(const struct machine *m, const char *bdf)
+{
+    if (!has_address(bdf))
+        return NULL;
+    for (size_t i = 0; i < m->n_gpus; i++)
+        if (text_is(m->gpus[i].bdf, bdf))
+            return &m->gpus[i];
+    return NULL;
+}
+
+static const struct machine_nic *nic_at(const struct machine *m, const char *bdf)
+{
+    if (!has_address(bdf))
+        return NULL;
+    for (size_t i = 0; i < m->n_nics; i++)
+        if (text_is(m->nics[i].bdf, bdf))
+            return &m->nics[i];
+    return NULL;
+}
+
+/* Of a device's own link; 0 where it is not known. */
+static void link_of(const struct nccl *n, const struct machine_pci *pci, int64_t *gen,
+                    int64_t *width)
+{
+    const struct machine_gpu *gpu = gpu_at(n->machine, pci->bdf.value);
+    /* a GPU lowers its generation when idle */
+    *gen = gpu ? number_or(gpu->pcie_gen_max, 0) : 0;
+    *width = gpu ? number_or(gpu->pcie_width, 0) : 0;
+    if (!*gen)
+        *gen = number_or(pci->gen, number_or(pci->gen_max, 0));
+    if (!*width)
+        *width = number_or(pci->width, number_or(pci->width_max, 0));
+}
+
+/* What is not known of a device is left out, and NCCL reads it from /sys. Of a switch in the file
+ * it reads nothing there and refuses a file without these two: an empty speed and a width of 0 are
+ * its own words for unknown. */
+static void write_link(struct nccl *n, bool is_switch, int64_t gen, int64_t width)
+{
+    if (gen || is_switch)
+        fprintf(n->to, " link_speed=\"%s\"", gen ? link_speed(gen) : "");
+    if (width || is_switch)
+        fprintf(n->to, " link_width=\"%" PRId64 "\"", width);
+    fputs(">\n", n->to);
+}
+
+static void open_pci(struct nccl *n, const struct machine_pci *pci, bool is_switch, int depth)
+{
+    int64_t gen, width;
+    link_of(n, pci, &gen, &width);
+    fprintf(n->to, "%*s<pci busid=\"%s\"", 2 * depth, "", pci->bdf.value);
+    if (is_switch || pci->class.known)
+        fprintf(n->to, " class=\"0x%06" PRIx64 "\"", number_or(pci->class, CLASS_BRIDGE));
+    if (pci->vendor.known && pci->device.known)
+        fprintf(n->to, " vendor=\"0x%04" PRIx64 "\" device=\"0x%04" PRIx64 "\"", pci->vendor.value,
+                pci->device.value);
+    /* NCCL passes it over; --machine reads from it which branches share a root complex */
+    if (depth == DEPTH_TOP && !n->flat && pci->root.value)
+        fprintf(n->to, " root=\"%s\"", pci->root.value);
+    write_link(n, is_switch, gen, width);
+}
+
+/* Links of one GPU, summed by where they lead. */
+static void write_nvlinks(struct nccl *n, const struct machine_gpu *gpu, int depth)
+{
+    const struct machine *m = n->machine;
+    int to_switch = 0;
+    for (size_t i = 0; i < m->n_links; i++)
+        to_switch += number_is(m->links[i].gpu, gpu->index.value) &&
+                     text_is(m->links[i].peer, "switch") && number_is(m->links[i].active, 1);
+    if (to_switch)
+        fprintf(n->to, "%*s<nvlink target=\"ffff:ff:00.0\" count=\"%d\" tclass=\"0x068000\"/>\n",
+                2 * depth, "", to_switch);
+    for (size_t i = 0; i < m->n_gpus; i++) {
+        struct link_bundle b = m->gpus[i].index.value == gpu->index.value
+                                   ? (struct link_bundle){0}
+                                   : routes_links(m, gpu->index.value, m->gpus[i].index.value);
+        const struct machine_pci *peer = machine_find_pci(m, m->gpus[i].bdf.value);
+        if (b.links && !b.through_switch && has_address(m->gpus[i].bdf.value))
+            fprintf(n->to, "%*s<%s target=\"%s\" count=\"%d\" tclass=\"0x%06" PRIx64 "\"/>\n",
+                    2 * depth, "", strcmp(b.kind, "xgmi") == 0 ? "xgmi" : "nvlink",
+                    m->gpus[i].bdf.value, b.links, peer ? number_or(peer->class, 0) : 0);
+    }
+}
+
+/* Whether NICs reach this GPU's memory: 1 or 0 as it was tried with any of them, 0 where the GPU or
+ * the driver cannot, -1 where it is not known. */
+static int64_t gpu_direct(const struct machine *m, const struct machine_gpu *gpu)
+{
+    bool tried = false;
+    for (size_t i = 0; i < m->n_ladder; i++) {
+        const struct machine_rung *r = &m->ladder[i];
+        if (!number_is(r->gpu, number_or(gpu->index, -1)) || !r->rung.value ||
+            !word_is_one_of(r->rung.value, "dmabuf|peermem"))
+            continue;
+        if (text_is(r->result, "ok"))
+            return 1;
+        tried |= text_is(r->result, "failed");
+    }
+    return tried || number_is(gpu->rdma, 0) ? 0 : -1;
+}
+
+static void write_gpu(struct nccl *n, const struct machine_gpu *gpu, int depth)
+{
+    fprintf(n->to, "%*s<gpu dev=\"%" PRId64 "\"", 2 * depth, "", number_or(gpu->index, -1));
+    if (gpu->cc_major.known && gpu->cc_minor.known)
+        fprintf(n->to, " sm=\"%" PRId64 "\"", 10 * gpu->cc_major.value + gpu->cc_minor.value);
+    int64_t gdr = gpu_direct(n->machine, gpu);
+    if (gdr >= 0)
+        fprintf(n->to, " gdr=\"%" PRId64 "\"", gdr);
+    fputs(">\n", n->to);
+    write_nvlinks(n, gpu, depth + 1);
+    fprintf(n->to, "%*s</gpu>\n", 2 * depth, "");
+}
+
+static void write_nic(struct nccl *n, const struct machine_nic *nic, int depth)
+{
+    fprintf(n->to, "%*s<nic>\n", 2 * depth, "");
+    for (size_t i = 0; i < n->machine->n_ports; i++) {
+        const struct machine_port *p = &n->machine->ports[i];
+        if (!nic->name.value || !text_is(p->nic, nic->name.value))
+            continue;
+        fprintf(n->to, "%*s<net name=\"%s\" dev=\"%td\"", 2 * depth + 2, "", nic->name.value,
+                nic - n->machine->nics);
+        if (p->mbit.known)
+            fprintf(n->to, " speed=\"%" PRId64 "\"", p->mbit.value);
+        fprintf(n->to, " port=\"%" PRId64 "\"/>\n", number_or(p->port, 1));
+    }
+    fprintf(n->to, "%*s</nic>\n", 2 * depth, "");
+}
+
+static void write_device(struct nccl *n, const struct machine_pci *pci, int depth)
+{
+    const struct machine_gpu *gpu = gpu_at(n->machine, pci->bdf.value);
+    const struct machine_nic *nic = nic_at(n->machine, pci->bdf.value);
+    if (!gpu && !nic)
+        return;
+    open_pci(n, pci, false, depth);
+    if (gpu)
+        write_gpu(n, gpu, depth + 1);
+    else
+        write_nic(n, nic, depth + 1);
+    fprintf(n->to, "%*s</pci>\n", 2 * depth, "");
+}
+
+static bool leads_somewhere(const struct machine *m, const struct machine_pci *pci, int depth)
+{
+    if (gpu_at(m, pci->bdf.value) || nic_at(m, pci->bdf.value))
+        return true;
+    for (size_t i = 0; i < m->n_pci && depth < 64; i++)
+        if (is_below(&m->pci[i], pci) && leads_somewhere(m, &m->pci[i], depth + 1))
+            return true;
+    return false;
+}
+
+/* Devices right below a port share it, as they would a switch; functions of one device are one. */
+static bool is_shared_port(const struct machine *m, const struct machine_pci *port)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < m->n_pci; i++) {
+        const struct machine_pci *pci = &m->pci[i];
+        if (!is_below(pci, port) || !leads_somewhere(m, pci, 0))
+            continue;
+        if (first && strncmp(first, pci->bdf.value, strcspn(first, ".")) != 0)
+            return true;
+        first = pci->bdf.value;
+    }
+    return false;
+}
+
+/* NCCL draws a switch as one element: its upstream port. Downstream and root ports are skipped. */
+static void write_branch(struct nccl *n, const struct machine_pci *pci, int depth)
+{
+    if (!leads_somewhere(n->machine, pci, 0) || depth > 64)
+        return;
+    bool is_switch = text_is(pci->kind, "upstream") || text_is(pci->kind, "bridge") ||
+                     is_shared_port(n->machine, pci);
+    if (is_switch)
+        open_pci(n, pci, true, depth);
+    else if (!n->flat || !pci->p2p_clique.known) /* else it stands below its clique's switch */
+        write_device(n, pci, depth);
+    for (size_t i = 0; i < n->machine->n_pci; i++)
+        if (is_below(&n->machine->pci[i], pci))
+            write_branch(n, &n->machine->pci[i], depth + is_switch);
+    if (is_switch)
+        fprintf(n->to, "%*s</pci>\n", 2 * depth, "");
+}
+
+static bool is_member(const struct nccl *n, const struct machine_pci *pci, int64_t clique,
+                      int64_t numa)
+{
+    return number_is(pci->p2p_clique, clique) && routes_numa(n->machine, pci) == numa &&
+           (gpu_at(n->machine, pci->bdf.value) || nic_at(n->machine, pci->bdf.value));
+}
+
+/* The link of a made switch is taken to be the best of those below it. */
+static void open_made_switch(struct nccl *n, int64_t clique, int64_t numa, int depth)
+{
+    int64_t best_gen = 0, best_width = 0;
+    for (size_t i = 0; i < n->machine->n_pci; i++) {
+        int64_t gen, width;
+        if (!is_member(n, &n->machine->pci[i], clique, numa))
+            continue;
+        link_of(n, &n->machine->pci[i], &gen, &width);
+        best_gen = gen > best_gen ? gen : best_gen;
+        best_width = width > best_width ? width : best_width;
+    }
+    n->switches++;
+    fprintf(n->to,
+            "%*s<pci busid=\"ffff:%02x:%02x.0\" class=\"0x060400\" vendor=\"0xffff\" "
+            "device=\"0xffff\"",
+            2 * depth, "", 0xff - (unsigned)n->switches / 32, (unsigned)n->switches % 32);
+    write_link(n, true, best_gen, best_width);
+}
+
+/* In a flat tree: devices of one clique under one made-up switch. */
+static void write_cliques(struct nccl *n, int64_t numa, int depth)
+{
+    for (int64_t clique = 0; clique < 16; clique++) {
+        bool opened = false;
+        for (size_t i = 0; i < n->machine->n_pci; i++) {
+            const struct machine_pci *pci = &n->machine->pci[i];
+            if (!is_member(n, pci, clique, numa))
+                continue;
+            if (!opened)
+                open_made_switch(n, clique, numa, depth);
+            opened = true;
+            write_device(n, pci, depth + 1);
+        }
+        if (opened)
+            fprintf(n->to, "%*s</pci>\n", 2 * depth, "");
+    }
+}
+
+/* Sets the bits of "0-19,40-59"; returns the highest, -1 when there is none. */
+static int read_cpus(const char *cpus, uint32_t *words)
+{
+    int top = -1;
+    for (const char *at = cpus; at && *at;) {
+        unsigned low, high;
+        int used = 0;
+        if (sscanf(at, "%u-%u%n", &low, &high, &used) < 2) {
+            if (sscanf(at, "%u%n", &low, &used) < 1)
+                break;
+            high = low;
+        }
+        for (unsigned cpu = low; cpu <= high && cpu < CPUS_MOST; cpu++) {
+            words[cpu / 32] |= 1u << cpu % 32;
+            top = (int)cpu > top ? (int)cpu : top;
+        }
+        at += used;
+        at += *at == ',';
+    }
+    return top;
+}
+
+/* NCCL wants the affinity as a hexadecimal mask, words of 32 CPUs from the highest. */
+static void write_affinity(struct nccl *n, const char *cpus)
+{
+    static uint32_t words[CPUS_MOST / 32];
+    memset(words, 0, sizeof words);
+    int top = read_cpus(cpus, words);
+    if (top < 0 || (top / 32 + 1) * 9 - 1 > VALUE_MOST)
+        return;
+    fputs(" affinity=\"", n->to);
+    for (int i = top / 32; i >= 0; i--)
+        fprintf(n->to, "%08" PRIx32 "%s", words[i], i ? "," : "\"");
+}
+
+/* NCCL's names; a word that it does not know it takes for no CPU of any kind. */
+static const char *arch_name(const char *arch)
+{
+    static const char *const names[][2] = {{"x86_64", "x86_64"},
+                                           {"aarch64", "arm64"},
+                                           {"arm64", "arm64"},
+                                           {"ppc64", "ppc64"},
+                                           {"ppc64le", "ppc64"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(arch, names[i][0]) == 0)
+            return names[i][1];
+    return NULL;
+}
+
+/* NCCL refuses a CPU without a kind, an x86 one without a maker, and one of these makers without
+ * its numbers; a word that it has not heard of it takes for one it does not know. Of an Arm CPU it
+ * asks no maker. */
+static void write_model(struct nccl *n)
+{
+    const struct machine_system *s = &n->machine->system;
+    const char *arch = arch_name(text_or(s->arch, "")), *vendor = text_or(s->cpu_vendor, "");
+    bool numbers = s->cpu_family.known && s->cpu_model_number.known;
+    fprintf(n->to, " arch=\"%s\"", arch ? arch : unknown_word);
+    if (!arch || strcmp(arch, "x86_64") != 0)
+        return;
+    if (!numbers || !word_is_one_of(vendor, "GenuineIntel|AuthenticAMD"))
+        vendor = unknown_word;
+    fprintf(n->to, " vendor=\"%s\"", vendor);
+    if (numbers)
+        fprintf(n->to, " familyid=\"%" PRId64 "\" modelid=\"%" PRId64 "\"", s->cpu_family.value,
+                s->cpu_model_number.value);
+}
+
+static void write_cpu(struct nccl *n, int64_t numa)
+{
+    const struct machine *m = n->machine;
+    const struct machine_numa *node = machine_find_numa(m, numa);
+    fprintf(n->to, "  <cpu numaid=\"%" PRId64 "\"", numa);
+    write_affinity(n, node ? text_or(node->cpus, "") : "");
+    write_model(n);
+    fputs(">\n", n->to);
+    for (size_t i = 0; i < m->n_pci; i++) {
+        const struct machine_pci *pci = &m->pci[i];
+        if (*text_or(pci->parent, "") || routes_numa(m, pci) != numa)
+            continue;
+        write_branch(n, pci, DEPTH_TOP);
+    }
+    if (n->flat)
+        write_cliques(n, numa, DEPTH_TOP);
+    fputs("  </cpu>\n", n->to);
+}
+
+/* RCCL's format is the second version. */
+static bool has_amd(const struct machine *m)
+{
+    for (size_t i = 0; i < m->n_gpus; i++)
+        if (text_is(m->gpus[i].vendor, "amd"))
+            return true;
+    return false;
+}
+
+void topo_nccl(const struct machine *machine, FILE *to)
+{
+    struct nccl n = {.machine = machine, .to = to, .flat = machine_is_flat(machine)};
+    int64_t seen[64];
+    int n_seen = 0;
+    fprintf(to, "<system version=\"%d\">\n", has_amd(machine) ? 2 : 1);
+    if (n.flat)
+        fputs("  <!-- a flat virtual machine: switches are written from P2P clique ids, and where "
+              "there are none the devices stand at the root complex as the guest sees them -->\n",
+              to);
+    for (size_t i = 0; i < machine->n_pci; i++) {
+        int64_t numa = routes_numa(machine, &machine->pci[i]);
+        bool known = false;
+        for (int k = 0; k < n_seen; k++)
+            known |= seen[k] == numa;
+        if (known || n_seen == 64 || !leads_somewhere(machine, &machine->pci[i], 0))
+            continue;
+        seen[n_seen++] = numa;
+        write_cpu(&n, numa);
+    }
+    fputs("</system>\n", to);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `weft topo` prints unasked: the machine, its devices, how far they are and what each pair
+ * gives. */
+#include "topo/topo.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "columns.h"
+#include "machine_options.h"
+
+static void collect(struct topo *topo, const char *name)
+{
+    if (name && topo->n < TOPO_MOST &&
+        endpoint_find(topo->machine, name, &topo->ends[topo->n]) == WEFT_OK)
+        topo->n++;
+}
+
+void topo_collect(const struct machine *machine, struct topo *topo)
+{
+    char name[32];
+    *topo = (struct topo){.machine = machine};
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        snprintf(name, sizeof name, "gpu%" PRId64, number_or(machine->gpus[i].index, -1));
+        collect(topo, name);
+    }
+    topo->gpus = topo->n;
+    for (size_t i = 0; i < machine->n_nics; i++)
+        collect(topo, machine->nics[i].name.value);
+    topo->nics = topo->n - topo->gpus;
+    for (size_t i = 0; i < machine->n_disks; i++)
+        if (text_is(machine->disks[i].kind, "nvme"))
+            collect(topo, machine->disks[i].name.value);
+}
+
+void topo_label(const struct topo *topo, int a, int b, char *label, size_t size)
+{
+    const struct endpoint *x = &topo->ends[a], *y = &topo->ends[b];
+    struct link_bundle bundle = {0};
+    if (a != b && a < topo->gpus && b < topo->gpus)
+        bundle = routes_links(topo->machine, x->index, y->index);
+    if (a == b)
+        snprintf(label, size, "X");
+    else if (bundle.links)
+        snprintf(label, size, "%s%d", strcmp(bundle.kind, "xgmi") == 0 ? "XG" : "NV", bundle.links);
+    else
+        snprintf(label, size, "%s", level_name(routes_apart(topo->machine, x, y)));
+}
+
+/* --- devices ---------------------------------------------------------------------------------- */
+
+enum { LABEL = 10 }; /* columns of what stands before a line's text */
+
+static void print_system(const struct machine *m, FILE *to)
+{
+    const struct machine_system *s = &m->system;
+    columns_print(to, LABEL, "machine   %s", m->origin);
+    if (m->note)
+        columns_print(to, LABEL, "note      %s", m->note);
+    char packages[32] = "? packages"; /* 0 of something that nobody has read would be a claim */
+    if (m->n_packages)
+        snprintf(packages, sizeof packages, "%zu package%s", m->n_packages,
+                 m->n_packages == 1 ? "" : "s");
+    columns_print(to, LABEL, "cpu       %s, %s, %zu NUMA node%s",
+                  text_or(s->cpu_model, "model unknown"), packages, m->n_numa,
+                  m->n_numa == 1 ? "" : "s");
+    columns_print(to, LABEL, "system    Linux %s, hypervisor %s%s, container %s, IOMMU %s",
+                  text_or(s->kernel, "unknown"), text_or(s->hypervisor, "unknown"),
+                  machine_is_flat(m) ? " (flat PCI tree: it tells nothing of the real one)" : "",
+                  text_or(s->container, "unknown"), text_or(s->iommu_mode, "unknown"));
+    if (m->drivers.driver.value || m->drivers.nvidia_module.value)
+        columns_print(to, LABEL, "driver    NVIDIA %s, %s kernel module",
+                      text_or(m->drivers.driver, text_or(m->drivers.nvidia_module, "?")),
+                      text_or(m->drivers.nvidia_flavor, "unknown"));
+}
+
+/* What a GPU is, without its place. */
+static void gpu_text(const struct machine_gpu *g, char *text, size_t size)
+{
+    char memory[32] = "memory unknown", pcie[40] = "PCIe unknown";
+    if (g->memory_bytes.known)
+        snprintf(memory, sizeof memory, "%" PRId64 " GiB",
+                 (g->memory_bytes.value + (1 << 29)) >> 30);
+    bool at_most = !g->pcie_width.known && g->pcie_width_max.known;
+    struct machine_number lanes = at_most ? g->pcie_width_max : g->pcie_width;
+    if (g->pcie_gen_max.known && lanes.known)
+        snprintf(pcie, sizeof pcie, "PCIe %" PRId64 " x%" PRId64 "%s", g->pcie_gen_max.value,
+                 lanes.value, at_most ? " at most" : "");
+    snprintf(text, size, "%.100s, %s, %s%s", text_or(g->name, "model unknown"), memory, pcie,
+             number_is(g->mig, 1) ? ", MIG on" : "");
+}
+
+static void print_gpu(const struct machine *m, const struct machine_gpu *g, FILE *to)
+{
+    char text[200], numa[32] = "NUMA unknown", name[32];
+    const struct machine_pci *pci = machine_find_pci(m, g->bdf.value);
+    int64_t node = pci ? routes_numa(m, pci) : number_or(g->numa, -1);
+    if (node >= 0)
+        snprintf(numa, sizeof numa, "NUMA %" PRId64, node);
+    gpu_text(g, text, sizeof text);
+    snprintf(name, sizeof name, "gpu%" PRId64, number_or(g->index, -1));
+    columns_print(to, LABEL, "%-9s %s, %s, %s", name, text, text_or(g->bdf, "place unknown"), numa);
+}
+
+/* Many GPUs are told by kind: a run of equal ones is one line. */
+static void print_kinds(const struct machine *m, FILE *to)
+{
+    for (size_t i = 0, end; i < m->n_gpus; i = end) {
+        char text[200], other[200], name[48];
+        gpu_text(&m->gpus[i], text, sizeof text);
+        for (end = i + 1; end < m->n_gpus; end++) {
+            gpu_text(&m->gpus[end], other, sizeof other);
+            if (strcmp(text, other) != 0)
+                break;
+        }
+        snprintf(name, sizeof name, "gpu%" PRId64 "..%" PRId64, number_or(m->gpus[i].index, -1),
+                 number_or(m->gpus[end - 1].index, -1));
+        columns_print(to, LABEL, "%-9s %zu x %s (places: --full)", name, end - i, text);
+    }
+}
+
+static void print_gpus(const struct machine *m, FILE *to)
+{
+    enum { MANY = 16 };
+    if (m->n_gpus == 0) {
+        const char *why = m->drivers.driver.value ? NULL : m->drivers.driver.why;
+        columns_print(to, LABEL, "gpus      none%s%s", why ? ": " : "", why ? why : "");
+    }
+    if (m->n_gpus > MANY && !columns_are_full())
+        print_kinds(m, to);
+    else
+        for (size_t i = 0; i < m->n_gpus; i++)
+            print_gpu(m, &m->gpus[i], to);
+}
+
+/* The network interface over an RDMA device; "" when none is known. */
+static const char *interface_of(const struct machine *m, const char *nic)
+{
+    for (size_t i = 0; i < m->n_interfaces; i++)
+        if (text_is(m->interfaces[i].nic, nic))
+            return text_or(m->interfaces[i].name, "");
+    return "";
+}
+
+static void print_nic(const struct machine *m, const struct machine_nic *n, FILE *to)
+{
+    const struct machine_port *p = machine_find_port(m, text_or(n->name, ""));
+    const char *over = interface_of(m, text_or(n->name, ""));
+    char port[96] = "port unknown", rate[48] = "rate unknown";
+    if (p && p->mbit.known)
+        snprintf(rate, sizeof rate, "%" PRId64 " Gbit/s", p->mbit.value / 1000);
+    if (p)
+        snprintf(port, sizeof port, "%s %s, %s", text_or(p->layer, "layer unknown"), rate,
+                 text_or(p->state, "state unknown"));
+    columns_print(to, LABEL, "%-9s %s, %s, %s%s%s", text_or(n->name, "?"),
+                  text_or(n->model, "model unknown"), text_or(n->bdf, "place unknown"), port,
+                  *over ? ", " : "", over);
+}
+
+/* Those of an RDMA device stand in its line already. */
+static void print_interface(const struct machine_netif *n, FILE *to)
+{
+    char rate[48] = "", mtu[32] = "unknown";
+    bool over = *text_or(n->nic, "") != '\0';
+    if ((n->kind.value && word_is_one_of(n->kind.value, "loopback|virtual|other")) ||
+        (over && !columns_are_full()))
+        return;
+    if (n->mtu.known)
+        snprintf(mtu, sizeof mtu, "%" PRId64, n->mtu.value);
+    if (n->mbit.known)
+        snprintf(rate, sizeof rate, ", %" PRId64 " Mbit/s", n->mbit.value);
+    columns_print(to, LABEL, "%-9s %s%s%s, %s, mtu %s%s", text_or(n->name, "?"),
+                  text_or(n->kind, "kind unknown"), over ? " over " : "", text_or(n->nic, ""),
+                  text_or(n->state, "state unknown"), mtu, rate);
+}
+
+static void print_disk(const struct machine_disk *d, FILE *to)
+{
+    if (d->kind.value && word_is_one_of(d->kind.value, "raid|mapper|other"))
+        return;
+    columns_print(to, LABEL, "%-9s %s, %s%s%s", text_or(d->name, "?"), text_or(d->kind, "?"),
+                  text_or(d->model, ""), *text_or(d->model, "") ? ", " : "",
+                  *text_or(d->bdf, "") ? d->bdf.value : "not on PCI");
+}
+
+static void print_devices(const struct machine *m, FILE *to)
+{
+    print_gpus(m, to);
+    for (size_t i = 0; i < m->n_nics; i++)
+        print_nic(m, &m->nics[i], to);
+    for (size_t i = 0; i < m->n_interfaces; i++)
+        print_interface(&m->interfaces[i], to);
+    for (size_t i = 0; i < m->n_disks; i++)
+        print_disk(&m->disks[i], to);
+}
+
+void topo_text(const struct topo *topo, FILE *to)
+{
+    print_system(topo->machine, to);
+    print_devices(topo->machine, to);
+    if (columns_are_full())
+        topo_matrices(topo, to);
+    else
+        topo_distances(topo, to);
+    topo_paths(topo, to);
+}

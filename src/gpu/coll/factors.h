@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How elements are combined, and weighted sums: scaled sums in which each member has its own
+ * factor. The member that combines elements needs the factors of all members, since elements of 16
+ * and 8 bits are multiplied in binary32, which no protocol carries. So each member sends its factor
+ * as a unit of LL packets in addition to its data, into slots of its own (two, used in turn), and
+ * each block receives all factors before it combines. The number of members does not change the
+ * bits. */
+#ifndef WEFT_GPU_COLL_FACTORS_H
+#define WEFT_GPU_COLL_FACTORS_H
+
+#include <weft/device/arithmetic.h>
+
+#include "gpu/coll/round.h"
+
+/* How elements are combined. more 0: elements of 16 bits and more, by the host's operations except
+ * the average. Separate kernels of the same text serve the other cases, so that these are not
+ * slower. */
+WEFT_DEVICE struct weft_dev_how how_of(const struct coll_call *c, int more)
+{
+    weft_type type = (weft_type)c->type;
+    int widened = weft_dev_widened(type);
+    struct weft_dev_how h = {type, (weft_op)c->op, more || !widened ? widened : 8,
+                             more, c->members,     c->factor};
+    if (more && c->op == WEFT_DEV_SCALED && c->factor_at)
+        h.factor = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE
+                       ? *(const double *)c->factor_at
+                       : (double)*(const float *)c->factor_at;
+    return h;
+}
+
+WEFT_DEVICE char *factor_slot(const struct round *r, int at, int from)
+{
+    return area_of(r->c, at)->factors[r->number & 1][from];
+}
+
+/* Called after await_slots(): the slots of the round before the last one are then free. */
+WEFT_DEVICE void factors_send(const struct round *r, struct weft_dev_how h)
+{
+    const struct coll_call *c = r->c;
+    struct weft_dev_vec16 v = {weft_dev_bits_f64(h.factor), 0};
+    if (!h.more || !c->weighted || r->block != 0)
+        return;
+    for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
+        if (i != c->me)
+            unit_send(factor_slot(r, i, c->me), 0, v, 0, r->packet);
+}
+
+/* Receives the factors into `factors`, shared by the block. No thread continues before all have
+ * arrived. */
+WEFT_DEVICE void factors_take(struct round *r, struct weft_dev_how h, double *factors)
+{
+    const struct coll_call *c = r->c;
+    if (!h.more || !c->weighted)
+        return;
+    for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x()) {
+        const char *slot = factor_slot(r, c->me, i);
+        struct weft_dev_vec16 v = {weft_dev_bits_f64(h.factor), 0};
+        if (i != c->me)
+            v = pair_await(r, pair_load(slot, 0, 0), slot, 0, 0, i);
+        factors[i] = weft_dev_f64_bits(v.lo);
+    }
+    r->failed = weft_dev_sync_block_or(r->failed);
+    r->factors = factors;
+}
+
+/* Exchanges the factors in a round without LL packets. */
+WEFT_DEVICE void factors_exchange(struct round *r, struct weft_dev_how h, double *factors)
+{
+    if (!h.more || !r->c->weighted)
+        return;
+    await_slots(r);
+    factors_send(r, h);
+    factors_take(r, h, factors);
+}
+
+/* Returns how the elements of one member are combined. */
+WEFT_DEVICE struct weft_dev_how how_for(const struct round *r, struct weft_dev_how h, int member)
+{
+    if (h.more && r->factors)
+        h.factor = r->factors[member];
+    return h;
+}
+
+#endif

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The staged protocol: for data that is too large for LL and cannot be stored to its destination,
+ * since destinations (or, for a reduction, sources) are memory that the other members cannot
+ * access. The staging memory consists of all four slot sets of the team's own area: each block has
+ * two slots there for each member; one is filled while the other is copied out. The bytes
+ * themselves go over each link, as in the simple protocol, and each byte is copied once more within
+ * its GPU, by blocks that no other block waits for: while one block copies, the others use the
+ * link. A large broadcast also carries each byte once: the root sends a slice to each other member,
+ * which forwards it from its staging slots. A smaller one carries the bytes (n - 1) times from the
+ * root, with one flag less.
+ *
+ * Steps. Block b of a member exchanges with block b of the other members. `filled`, after a fence,
+ * reports how many steps the block has stored. Where every member sends to every member, it also
+ * reports that the block has copied the previous step out, since the block first awaits all of
+ * that: a block that stores step k has received step k - 1 of all members, so step k - 2 is copied
+ * out. Where only some members send, the receivers report with `emptied`, after a release, and step
+ * k needs `emptied` of step k - 1. In a broadcast in slices the forwarding members know it of each
+ * other by `filled`, and the root by `emptied`.
+ *
+ * LL and LL128 recognize new data by flags, which data that passes here could imitate. So a block
+ * clears its slots when it has copied everything out, and the end of the round, in which each
+ * member waits for all, guarantees that all slots are clear. */
+#ifndef WEFT_GPU_COLL_SCRATCH_H
+#define WEFT_GPU_COLL_SCRATCH_H
+
+#include <weft/device/move.h>
+
+#include "gpu/coll/factors.h"
+#include "gpu/coll/round.h"
+#include "gpu/coll/strided.h"
+
+struct scratch {
+    uint64_t slot_bytes;
+    uint64_t begin, end; /* this thread block's share of a block of data, or of each slice */
+    int kinds;           /* 2: each member has a second slot, for results */
+    int all;             /* every member sends to every member, whichever members get results */
+    unsigned block, rank, threads;
+};
+
+WEFT_DEVICE struct scratch scratch_begin(const struct round *r, uint64_t bytes, int kinds, int all)
+{
+    const struct coll_call *c = r->c;
+    struct scratch s;
+    unsigned blocks = weft_dev_grid_dim_x();
+    uint64_t share = (bytes + blocks - 1) / blocks;
+    share = (share + COLL_SCRATCH_GRAIN - 1) / COLL_SCRATCH_GRAIN * COLL_SCRATCH_GRAIN;
+    s.slot_bytes = coll_scratch_slot(c->set_bytes, blocks, (unsigned)(kinds * c->members));
+    s.kinds = kinds;
+    s.all = all;
+    s.block = r->block;
+    s.rank = weft_dev_thread_x();
+    s.threads = weft_dev_block_dim_x();
+    s.begin = share * s.block < bytes ? share * s.block : bytes;
+    s.end = s.begin + share < bytes ? s.begin + share : bytes;
+    return s;
+}
+
+/* Returns the slot of member `from` at member `at` for step `step`. */
+WEFT_DEVICE char *scratch_slot(const struct round *r, const struct scratch *s, int at, int from,
+                               int kind, uint64_t step)
+{
+    const struct coll_call *c = r->c;
+    uint64_t row = (step & 1) * weft_dev_grid_dim_x() + s->block;
+    uint64_t slot = (row * (unsigned)s->kinds + (unsigned)kind) * (unsigned)c->members;
+    return c->part[at] + c->area + sizeof(struct coll_area) +
+           (slot + (unsigned)from) * s->slot_bytes;
+}
+
+WEFT_DEVICE uint64_t scratch_number(const struct round *r, uint64_t steps)
+{
+    return r->number * COLL_STEPS + steps;
+}
+
+WEFT_DEVICE int has_emptied(const struct round *r, const struct scratch *s)
+{
+    return !s->all && r->c->flow != COLL_ALL;
+}
+
+/* Waits until the members that this member sends to have copied `steps` steps out. */
+WEFT_DEVICE void await_emptied(struct round *r, const struct scratch *s, uint64_t steps)
+{
+    const struct coll_call *c = r->c;
+    if (!has_emptied(r, s))
+        return;
+    for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
+        if (i != c->me && sends_to(c, i))
+            await_flag(r, &r->own->emptied[i][s->block], scratch_number(r, steps), i);
+    r->failed = weft_dev_sync_block_or(r->failed);
+}
+
+/* Reports `parts` stored parts. The fence orders the stores of this thread and those of the threads
+ * that it synchronized with in the block. */
+WEFT_DEVICE void tell_filled(struct round *r, const struct scratch *s, uint64_t parts)
+{
+    const struct coll_call *c = r->c;
+    weft_dev_sync_block();
+    if (s->rank < (unsigned)c->members)
+        weft_dev_fence(ORDERED, SYSTEM);
+    for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
+        if (i != c->me)
+            weft_dev_store_u64(&area_of(c, i)->filled[c->me][s->block], scratch_number(r, parts),
+                               RELAXED, SYSTEM);
+}
+
+WEFT_DEVICE void await_filled(struct round *r, const struct scratch *s, uint64_t parts)
+{
+    const struct coll_call *c = r->c;
+    for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
+        if (i != c->me && (s->all || takes_from(c, i)))
+            await_flag(r, &r->own->filled[i][s->block], scratch_number(r, parts), i);
+    r->failed = weft_dev_sync_block_or(r->failed);
+}
+
+/* In a broadcast in slices: waits for the root alone, or for all other members. */
+WEFT_DEVICE void await_filled_by(struct round *r, const struct scratch *s, uint64_t parts, int root)
+{
+    const struct coll_call *c = r->c;
+    for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
+        if (i != c->me && (i == c->root) == root)
+            await_flag(r, &r->own->filled[i][s->block], scratch_number(r, parts), i);
+    r->failed = weft_dev_sync_block_or(r->failed);
+}
+
+/* Reports `steps` steps that are copied out. Release: pairs with the acquire of await_emptied();
+ * the loads of the threads that this one synchronized with are complete. */
+WEFT_DEVICE void tell_emptied(struct round *r, const struct scratch *s, uint64_t steps)
+{
+    const struct coll_call *c = r->c;
+    if (!has_emptied(r, s))
+        return;
+    weft_dev_sync_block();
+    for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
+        if (i != c->me && takes_from(c, i))
+            weft_dev_store_u64(&area_of(c, i)->emptied[c->me][s->block], scratch_number(r, steps),
+                               RELEASE, SYSTEM);
+}
+
+/* Clears, after `steps` steps, all slots of this block with zeros, which are no flag of a packet or
+ * a line. */
+WEFT_DEVICE void scratch_clear(const struct round *r, const struct scratch *s, uint64_t steps)
+{
+    const struct coll_call *c = r->c;
+    struct weft_dev_vec16 nothing = {0, 0};
+    uint64_t used = s->end - s->begin < s->slot_bytes ? s->end - s->begin : s->slot_bytes;
+    weft_dev_sync_block(); /* all threads have copied their part out */
+    for (uint64_t step = 0; step < 2 && step < steps; step++)
+        for (int kind = 0; kind < s->kinds; kind++)
+            for (int i = 0; i < c->members; i++) {
+                char *slot = scratch_slot(r, s, c->me, i, kind, step);
+                for (uint64_t at = 16 * (uint64_t)s->rank; at < used && i != c->me;
+                     at += 16 * (uint64_t)s->threads)
+                    weft_dev_store_vec16(slot + at, nothing);
+            }
+}
+
+/* The part of one step of member i's slice of the vector, or of its block: offset and size from the
+ * start of the source. */
+struct scratch_range {
+    uint64_t at, bytes;
+};
+
+/* slice: slice size of the vector, a multiple of 16 bytes; 0: members have blocks. */
+WEFT_DEVICE struct scratch_range scratch_range(const struct coll_call *c, const struct scratch *s,
+                                               uint64_t slice, int member, uint64_t within)
+{
+    uint64_t left = s->end - within;
+    struct scratch_range range = {(slice ? slice : c->src_step) * (uint64_t)member + within,
+                                  left < s->slot_bytes ? left : s->slot_bytes};
+    if (slice && range.at + range.bytes > c->bytes)
+        range.bytes = range.at < c->bytes ? c->bytes - range.at : 0;
+    return range;
+}
+
+/* ------------------------------------------------------------------------------------- moves */
+
+/* Stores a part of the block for `member` into that member's staging slot, without gaps. */
+WEFT_DEVICE void scratch_put(const struct round *r, const struct scratch *s, int member,
+                             struct scratch_range part, uint64_t step, int strided)
+{
+    const struct coll_call *c = r->c;
+    char *slot = scratch_slot(r, s, member, c->me, 0, step);
+    const char *block = c->src + (uint64_t)member * c->src_step;
+    if (!strided)
+        weft_dev_move(slot, block + part.at, (size_t)part.bytes, s->rank, s->threads, 0);
+    else
+        for (uint64_t u = s->rank; 16 * u < part.bytes; u += s->threads)
+            weft_dev_store_vec16(slot + 16 * u, strided_load(c, block, part.at / 16 + u));
+}
+
+/* Copies a part of the block of `member` from the own staging slot to its destination. */
+WEFT_DEVICE void scratch_out(const struct round *r, const struct scratch *s, int member,
+                             struct scratch_range part, uint64_t step, int strided)
+{
+    const struct coll_call *c = r->c;
+    const char *slot = scratch_slot(r, s, c->me, member, 0, step);
+    char *block = c->dst + (uint64_t)member * c->dst_step;
+    if (!strided)
+        weft_dev_move(block + part.at, slot, (size_t)part.bytes, s->rank, s->threads, 1);
+    else
+        for (uint64_t u = s->rank; 16 * u < part.bytes; u += s->threads)
+            strided_deliver(c, block, part.at / 16 + u, weft_dev_load_vec16_relaxed(slot + 16 * u));
+}
+
+WEFT_DEVICE void push_scratch(const struct coll_call *c, uint64_t *shared, int strided)
+{
+    struct round r;
+    if (round_begin(&r, c, shared))
+        return;
+    say_here(&r);
+    struct scratch s = scratch_begin(&r, c->bytes, 1, 0);
+    push_own(&r, strided);
+    await_here(&r, r.number);
+    uint64_t step = 0;
+    for (uint64_t at = s.begin; at < s.end && !r.failed; at += s.slot_bytes, step++) {
+        struct scratch_range part = {at, s.end - at < s.slot_bytes ? s.end - at : s.slot_bytes};
+        if (step > 1)
+            await_emptied(&r, &s, step - 1);
+        for (int i = 0; i < c->members - 1 && !r.failed; i++)
+            if (sends_to(c, turned(c, i)))
+                scratch_put(&r, &s, turned(c, i), part, step, strided);
+        tell_filled(&r, &s, step + 1);
+        await_filled(&r, &s, step + 1);
+        for (int i = 0; i < c->members - 1 && !r.failed; i++)
+            if (takes_from(c, turned(c, i)))
+                scratch_out(&r, &s, turned(c, i), part, step, strided);
+        tell_emptied(&r, &s, step + 1);
+    }
+    scratch_clear(&r, &s, step);
+    round_end(&r, 1);
+}
+
+/* Fcollect, alltoall, gather, scatter, and broadcast to all members from the root. */
+KERNEL_OF_512 weft_coll_push_scratch(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    push_scratch(&call, shared, 0);
+}
+
+/* Alltoall of blocks whose elements have gaps: they have none in the staging slots. */
+KERNEL weft_coll_push_strided_scratch(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    push_scratch(&call, shared, 1);
+}
+
+/* Returns which slice of a broadcast a member has: the members after the root, in order. */
+WEFT_DEVICE int slice_of(const struct coll_call *c, int member)
+{
+    int place = member - c->root - 1;
+    return place < 0 ? place + c->members : place;
+}
+
+/* The root stores a part of each slice into the staging slot of the slice's member. */
+WEFT_DEVICE void spread_slices(struct round *r, const struct scratch *s, uint64_t slice,
+                               uint64_t within, uint64_t step)
+{
+    const struct coll_call *c = r->c;
+    for (int i = 0; i < c->members - 1 && !r->failed; i++) {
+        int member = turned(c, i);
+        struct scratch_range part = scratch_range(c, s, slice, slice_of(c, member), within);
+        weft_dev_move(scratch_slot(r, s, member, c->me, 0, step), c->src + part.at,
+                      (size_t)part.bytes, s->rank, s->threads, 0);
+    }
+    tell_filled(r, s, step + 1);
+}
+
+/* The other members forward their slice before they copy it out; then they copy out the slices that
+ * they receive. */
+WEFT_DEVICE void spread_on(struct round *r, const struct scratch *s, uint64_t slice,
+                           uint64_t within, uint64_t step)
+{
+    const struct coll_call *c = r->c;
+    struct scratch_range mine = scratch_range(c, s, slice, slice_of(c, c->me), within);
+    const char *from = scratch_slot(r, s, c->me, c->root, 0, step);
+    await_filled_by(r, s, step + 1, 1);
+    for (int i = 0; i < c->members - 1 && !r->failed; i++) {
+        int member = turned(c, i);
+        if (member != c->root)
+            weft_dev_move(scratch_slot(r, s, member, c->me, 0, step), from, (size_t)mine.bytes,
+                          s->rank, s->threads, 1);
+    }
+    tell_filled(r, s, step + 1);
+    if (!r->failed)
+        weft_dev_move(c->dst + mine.at, from, (size_t)mine.bytes, s->rank, s->threads, 1);
+    await_filled_by(r, s, step + 1, 0);
+    for (int i = 0; i < c->members - 1 && !r->failed; i++) {
+        int member = turned(c, i);
+        struct scratch_range part = scratch_range(c, s, slice, slice_of(c, member), within);
+        if (member != c->root)
+            weft_dev_move(c->dst + part.at, scratch_slot(r, s, c->me, member, 0, step),
+                          (size_t)part.bytes, s->rank, s->threads, 1);
+    }
+    tell_emptied(r, s, step + 1);
+}
+
+/* Broadcast to several other members in slices, so that each link carries each byte once. */
+KERNEL_OF_512 weft_coll_spread_scratch(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    const struct coll_call *c = &call;
+    struct round r;
+    uint64_t others = (uint64_t)c->members - 1, step = 0;
+    uint64_t slice = ((c->bytes + others - 1) / others + 15) & ~(uint64_t)15;
+    if (round_begin(&r, c, shared))
+        return;
+    say_here(&r);
+    struct scratch s = scratch_begin(&r, slice, 1, 0);
+    if (c->me == c->root && c->dst != c->src)
+        weft_dev_move(c->dst, c->src, c->bytes, r.rank, r.threads, 0);
+    await_here(&r, r.number);
+    for (uint64_t within = s.begin; within < s.end && !r.failed; within += s.slot_bytes, step++) {
+        if (step > 1)
+            await_emptied(&r, &s, step - 1);
+        if (c->me == c->root)
+            spread_slices(&r, &s, slice, within, step);
+        else
+            spread_on(&r, &s, slice, within, step);
+    }
+    scratch_clear(&r, &s, step);
+    round_end(&r, 1);
+}
+
+/* -------------------------------------------------------------------------------- reductions */
+
+/* Combines unit `unit` of this member's range in the order of the team. */
+WEFT_DEVICE struct weft_dev_vec16 scratch_combine(const struct round *r, const struct scratch *s,
+                                                  struct weft_dev_how h, struct scratch_range mine,
+                                                  uint64_t unit, uint64_t step)
+{
+    const struct coll_call *c = r->c;
+    struct weft_dev_wide acc;
+    struct weft_dev_vec16 nothing = {0, 0};
+    weft_dev_wide_begin(h, &acc, nothing);
+    for (int i = 0; i < c->members; i += GROUP) {
+        struct weft_dev_vec16 v[GROUP];
+        WEFT_UNROLL
+        for (int k = 0; k < GROUP; k++) {
+            int member = i + k < c->members ? i + k : i;
+            v[k] = member == c->me ? weft_dev_unit_load(c->src + mine.at, mine.bytes, unit)
+                                   : weft_dev_load_vec16_relaxed(
+                                         scratch_slot(r, s, c->me, member, 0, step) + 16 * unit);
+        }
+        if (h.more) { /* not unrolled: the code is large */
+            WEFT_NO_UNROLL
+            for (int k = 0; k < GROUP && i + k < c->members; k++) {
+                struct weft_dev_vec16 w = k == 0 ? v[0] : k == 1 ? v[1] : k == 2 ? v[2] : v[3];
+                h = how_for(r, h, i + k);
+                if (i + k)
+                    weft_dev_wide_add(h, &acc, w);
+                else
+                    weft_dev_wide_begin(h, &acc, w);
+            }
+            continue;
+        }
+        WEFT_UNROLL
+        for (int k = 0; k < GROUP; k++) {
+            if (i + k >= c->members)
+                break;
+            if (i + k)
+                weft_dev_wide_add(h, &acc, v[k]);
+            else
+                weft_dev_wide_begin(h, &acc, v[k]);
+        }
+    }
+    return weft_dev_wide_end(h, &acc);
+}
+
+/* Returns whether a member gets results of slices that other members combined. */
+WEFT_DEVICE int gets_results(const struct coll_call *c, int member)
+{
+    return c->everywhere || (c->flow == COLL_TO && member == c->root);
+}
+
+/* One step: parts go to the members that combine them; results, which only slices have, go to the
+ * members that get them. A thread stores into dst what it loaded from src, or what the block loaded
+ * before it synchronized: dst may be src. */
+WEFT_DEVICE void scratch_step(struct round *r, const struct scratch *s, struct weft_dev_how h,
+                              uint64_t slice, uint64_t within, uint64_t step)
+{
+    const struct coll_call *c = r->c;
+    struct scratch_range mine = scratch_range(c, s, slice, c->me, within);
+    char *to = c->dst + (slice ? mine.at : within);
+    for (int i = 0; i < c->members - 1 && !r->failed; i++) {
+        int member = turned(c, i);
+        struct scratch_range theirs = scratch_range(c, s, slice, member, within);
+        weft_dev_move(scratch_slot(r, s, member, c->me, 0, step), c->src + theirs.at,
+                      (size_t)theirs.bytes, s->rank, s->threads, 0);
+    }
+    tell_filled(r, s, 2 * step + 1);
+    await_filled(r, s, 2 * step + 1);
+    for (uint64_t u = s->rank; 16 * u < mine.bytes && !r->failed; u += s->threads) {
+        struct weft_dev_vec16 v = scratch_combine(r, s, h, mine, u, step);
+        for (int i = 0; i < c->members - 1 && slice; i++) {
+            int member = turned(c, i);
+            if (gets_results(c, member))
+                weft_dev_store_vec16(scratch_slot(r, s, member, c->me, 1, step) + 16 * u, v);
+        }
+        if (!slice || gets_results(c, c->me))
+            weft_dev_unit_deliver(to, mine.bytes, u, v);
+    }
+    if (!slice)
+        return;
+    tell_filled(r, s, 2 * step + 2);
+    if (!gets_results(c, c->me))
+        return;
+    await_filled(r, s, 2 * step + 2);
+    for (int i = 0; i < c->members - 1 && !r->failed; i++) {
+        int member = turned(c, i);
+        struct scratch_range theirs = scratch_range(c, s, slice, member, within);
+        weft_dev_move(c->dst + theirs.at, scratch_slot(r, s, c->me, member, 1, step),
+                      (size_t)theirs.bytes, s->rank, s->threads, 1);
+    }
+}
+
+/* Each member combines a slice, or its block, of all vectors. Every member sends to every member,
+ * whatever the flow of the results. */
+WEFT_DEVICE void scratch_reduce(const struct coll_call *c, uint64_t *shared, double *factors,
+                                int more)
+{
+    struct round r;
+    struct weft_dev_how h = how_of(c, more);
+    uint64_t n = (uint64_t)c->members, slice = 0, step = 0;
+    int sliced = c->everywhere || c->flow == COLL_TO;
+    if (sliced)
+        slice = ((c->bytes + n - 1) / n + 15) & ~(uint64_t)15;
+    if (round_begin(&r, c, shared))
+        return;
+    say_here(&r);
+    struct scratch s = scratch_begin(&r, sliced ? slice : c->bytes, 1 + sliced, 1);
+    factors_exchange(&r, h, factors);
+    await_here(&r, r.number);
+    for (uint64_t within = s.begin; within < s.end && !r.failed; within += s.slot_bytes, step++) {
+        if (step > 1)
+            await_emptied(&r, &s, step - 1);
+        scratch_step(&r, &s, h, slice, within, step);
+        tell_emptied(&r, &s, step + 1);
+    }
+    scratch_clear(&r, &s, step);
+    round_end(&r, 1);
+}
+
+KERNEL_OF_512 weft_coll_reduce_scratch(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    scratch_reduce(&call, shared, 0, 0);
+}
+
+KERNEL_OF_512 weft_coll_reduce_scratch_more(struct coll_call call)
+{
+    WEFT_SHARED(uint64_t, shared, [2]);
+    WEFT_SHARED(double, factors, [COLL_MEMBERS]);
+    scratch_reduce(&call, shared, factors, 1);
+}
+
+#endif

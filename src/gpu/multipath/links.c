@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See links.h. */
+#include "gpu/multipath/links.h"
+
+#include "base/status.h"
+#include "driver/nvml.h"
+
+#include <stdio.h>
+
+enum { LINKS_OF_A_GPU = 36, PEER_IS_SWITCH = 2 };
+
+/* Number of links from one GPU to each other GPU and into switches. */
+struct counted {
+    int to[GPU_LINKS_MOST], to_switch;
+};
+
+/* Parses the driver's name of the device: "0000:0d:00.0". */
+static bool read_pci_address(const struct cuda *cuda, CUdevice device, struct nvml_pci *pci)
+{
+    char text[32];
+    return !cuda->DeviceGetPCIBusId(text, sizeof text, device) &&
+           sscanf(text, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) == 3;
+}
+
+static bool is_same_pci(const struct nvml_pci *a, const struct nvml_pci *b)
+{
+    return a->domain == b->domain && a->bus == b->bus && a->device == b->device;
+}
+
+static bool is_nvlink(const struct cuda *cuda, CUdevice a, CUdevice b)
+{
+    int value = 0;
+    return !cuda->DeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, a,
+                                        b) &&
+           value;
+}
+
+/* Reads what the driver reports. Returns true when there is NVLink, whose topology only NVML
+ * knows. */
+static bool read_access(const struct cuda *cuda, struct gpu_links *links, const CUdevice *devices)
+{
+    bool any = false;
+    for (int i = 0; i < links->n; i++)
+        for (int k = 0; k < links->n; k++) {
+            int can = 0;
+            if (i == k || cuda->DeviceCanAccessPeer(&can, devices[i], devices[k]) || !can)
+                continue;
+            bool nvlink = is_nvlink(cuda, devices[i], devices[k]);
+            links->join[i][k].wires = nvlink ? GPU_WIRES_NVLINK : GPU_WIRES_PCIE;
+            any |= nvlink;
+        }
+    return any;
+}
+
+static nvml_device find_handle(const struct nvml *nvml, const struct nvml_pci *pci)
+{
+    unsigned count = 0;
+    if (!nvml->count || !nvml->by_index || !nvml->pci || nvml->count(&count) != NVML_OK)
+        return NULL;
+    for (unsigned i = 0; i < count; i++) {
+        nvml_device device;
+        struct nvml_pci found = {.bus_id = ""};
+        if (nvml->by_index(i, &device) == NVML_OK && nvml->pci(device, &found) == NVML_OK &&
+            is_same_pci(&found, pci))
+            return device;
+    }
+    return NULL;
+}
+
+static void count_link(const struct nvml *nvml, nvml_device device, unsigned link,
+                       const struct nvml_pci *pcis, int n, struct counted *counted)
+{
+    struct nvml_pci peer = {.bus_id = ""};
+    int active = 0, type = -1;
+    if (nvml->link_state(device, link, &active) != NVML_OK || !active)
+        return;
+    if (nvml->link_peer_type && nvml->link_peer_type(device, link, &type) == NVML_OK &&
+        type == PEER_IS_SWITCH) {
+        counted->to_switch++;
+        return;
+    }
+    bool known = nvml->link_peer && nvml->link_peer(device, link, &peer) == NVML_OK;
+    for (int i = 0; known && i < n; i++)
+        counted->to[i] += is_same_pci(&peer, &pcis[i]);
+}
+
+/* Replaces NVLink of unknown topology by the number of links between the two GPUs, or by links into
+ * a switch. */
+static void refine_joins(struct gpu_links *links, int from, const struct counted *counted)
+{
+    for (int to = 0; to < links->n; to++) {
+        struct gpu_join *join = &links->join[from][to];
+        if (join->wires != GPU_WIRES_NVLINK)
+            continue;
+        if (counted->to[to] > 0)
+            *join = (struct gpu_join){GPU_WIRES_OWN, counted->to[to]};
+        else if (counted->to_switch > 0)
+            join->wires = GPU_WIRES_SWITCH;
+    }
+}
+
+static void read_wires(const struct nvml *nvml, struct gpu_links *links,
+                       const struct nvml_pci *pcis)
+{
+    if (!nvml->link_state)
+        return;
+    for (int i = 0; i < links->n; i++) {
+        struct counted counted = {0};
+        nvml_device device = find_handle(nvml, &pcis[i]);
+        for (unsigned link = 0; device && link < LINKS_OF_A_GPU; link++)
+            count_link(nvml, device, link, pcis, links->n, &counted);
+        refine_joins(links, i, &counted);
+    }
+}
+
+void gpu_links_read(const struct gpu_device *own, struct gpu_links *links)
+{
+    const struct cuda *cuda = own->cuda;
+    CUdevice devices[GPU_LINKS_MOST] = {0};
+    struct nvml_pci pcis[GPU_LINKS_MOST];
+    struct nvml nvml;
+    bool all = true;
+    *links = (struct gpu_links){.n = own->visible < GPU_LINKS_MOST ? own->visible : GPU_LINKS_MOST};
+    for (int i = 0; i < links->n; i++)
+        all &= !cuda->DeviceGet(&devices[i], i) && read_pci_address(cuda, devices[i], &pcis[i]);
+    if (!all || !read_access(cuda, links, devices) || links->n < 3)
+        return;
+    if (nvml_open(&nvml)) {
+        snprintf(links->unknown, sizeof links->unknown, "the NVLink topology is unknown: %.60s",
+                 base_last_error());
+        return;
+    }
+    read_wires(&nvml, links, pcis);
+    nvml_close(&nvml);
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the checks over everything that the machine has. See doctor.h. */
+#include "machine/checks/doctor.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "machine/checks/checks.h"
+#include "machine/checks/explain.h"
+
+/* Reasons that follow from how a machine is built, or that name a feature nobody has asked for.
+ * They may decide which way a pair takes, but of the whole machine they are notes and no faults. */
+static bool is_nature(enum reason reason)
+{
+    switch (reason) {
+    case REASON_P2P_SOCKET:
+    case REASON_P2P_ROOTS:
+    case REASON_P2P_GEFORCE:
+    case REASON_P2P_CHIPSET:
+    case REASON_P2P_GPU:
+    case REASON_P2P_VM_CLIQUE:
+    case REASON_P2P_NO_ATOMICS:
+    case REASON_NVLINK_NONE:
+    case REASON_BAR1_SMALL:
+    case REASON_MAP_WSL:
+    case REASON_MAP_CC:
+    case REASON_MAP_REFUSED:
+    case REASON_GDR_FAR:
+    case REASON_GDR_GPU:
+    case REASON_GDA_NIC:
+    case REASON_GDA_LIB:
+    case REASON_GDA_DEVX:
+    case REASON_GDA_PEER_MAPPING:
+    case REASON_FILE_NO_FS_MODULE:
+    case REASON_FILE_NO_CUFILE:
+    case REASON_FILE_CUFILE:
+    case REASON_FILE_BUFFERED:
+    case REASON_FILE_SYSTEM:
+    case REASON_FILE_OPTIONS:
+    case REASON_FILE_DEVICE:
+    case REASON_FILE_P2PDMA:
+    case REASON_FILE_FAR:
+    case REASON_FILE_NVME_DRIVER:
+    case REASON_FILE_RAID:
+    case REASON_FILE_RAID_LEVEL:
+    case REASON_FILE_COMPAT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* False for a GPU without a number of its own: nothing can be asked by that name. */
+static bool find_askable_gpu(const struct machine *machine, size_t i, struct endpoint *end)
+{
+    const struct machine_gpu *gpu = &machine->gpus[i];
+    *end = endpoint_of_gpu(machine, gpu);
+    return machine_find_gpu(machine, end->index) == gpu;
+}
+
+static bool find_askable_nic(const struct machine *machine, const struct machine_nic *nic,
+                             struct endpoint *end)
+{
+    *end = endpoint_of_nic(machine, nic);
+    return machine_find_nic(machine, end->name) == nic;
+}
+
+static int examine_drivers(const struct machine *machine, struct findings *findings)
+{
+    int n = (int)number_or(machine->limits.nvidia_pci_devices, 0);
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        n += text_is(machine->gpus[i].vendor, "nvidia");
+    check_drivers(machine, findings);
+    check_services(machine, findings);
+    return n;
+}
+
+static int examine_limits(const struct machine *machine, struct findings *findings)
+{
+    check_limits(machine, findings);
+    return 1;
+}
+
+typedef void gpu_check(const struct machine *machine, const struct machine_gpu *gpu,
+                       struct findings *findings);
+
+static void check_each_gpu(const struct machine *machine, struct findings *findings,
+                           gpu_check *first, gpu_check *second, gpu_check *third)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        struct endpoint end;
+        if (!find_askable_gpu(machine, i, &end))
+            continue;
+        findings->place = end.name;
+        first(machine, &machine->gpus[i], findings);
+        second(machine, &machine->gpus[i], findings);
+        third(machine, &machine->gpus[i], findings);
+    }
+}
+
+static int examine_gpus(const struct machine *machine, struct findings *findings)
+{
+    check_each_gpu(machine, findings, check_gpu, check_mapping, check_gpu_health);
+    return (int)machine->n_gpus;
+}
+
+static int examine_links(const struct machine *machine, struct findings *findings)
+{
+    check_each_gpu(machine, findings, check_fabric, check_gpu_links, check_link_health);
+    return (int)machine->n_links;
+}
+
+static int examine_pcie(const struct machine *machine, struct findings *findings)
+{
+    int n = 0;
+    for (size_t i = 0; i < machine->n_gpus; i++, n++) {
+        struct endpoint end;
+        if (!find_askable_gpu(machine, i, &end))
+            continue;
+        findings->place = end.name;
+        check_pcie(machine, &end, findings);
+        check_pcie_health(machine, &end, findings);
+        check_host_speed(machine, &end, findings);
+    }
+    for (size_t i = 0; i < machine->n_disks; i++, n++) {
+        struct endpoint end = {.kind = ENDPOINT_DISK,
+                               .pci = machine_find_pci(machine, machine->disks[i].bdf.value)};
+        snprintf(end.name, sizeof end.name, "%s", text_or(machine->disks[i].name, "?"));
+        findings->place = end.name;
+        check_pcie(machine, &end, findings);
+        check_pcie_health(machine, &end, findings);
+    }
+    check_captures(machine, findings);
+    return n;
+}
+
+/* One finding for all pairs that nobody has proven, not one for each. */
+static void add_unproven(int unproven, int n, struct findings *findings)
+{
+    findings->place = "";
+    findings->path = "";
+    if (unproven)
+        finding_add(findings, REASON_P2P_UNPROVEN, WEIGHT_UNKNOWN, "gpu0 gpu1",
+                    "%d of %d pairs: no proof is recorded", unproven, n);
+}
+
+static int examine_pairs(const struct machine *machine, struct findings *findings)
+{
+    int n = 0, unproven = 0;
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        for (size_t j = 0; j < machine->n_gpus; j++) {
+            static struct routes routes;
+            struct endpoint a, b;
+            char place[140];
+            if (i == j || !find_askable_gpu(machine, i, &a) || !find_askable_gpu(machine, j, &b))
+                continue;
+            snprintf(place, sizeof place, "%s %s", a.name, b.name);
+            findings->place = place;
+            int first = findings->n;
+            explain_routes(machine, &a, &b, &routes);
+            check_peer(machine, &a, &b, &routes, findings);
+            check_measured(machine, &a, &b, &routes, findings);
+            bool tried = machine_find_measured(machine, a.name, b.name) != NULL;
+            struct findings one = {.n = 0};
+            unproven += check_proven(machine, &a, &b, &routes, tried ? findings : &one);
+            findings_free(&one);
+            explain_gains(machine, &a, &b, NULL, findings, first);
+            findings->place = NULL;
+            n++;
+        }
+    add_unproven(unproven, n, findings);
+    return n;
+}
+
+typedef void pair_check(const struct machine *machine, const struct endpoint *gpu,
+                        const struct endpoint *nic, struct findings *findings);
+
+static bool was_tried(const struct machine *machine, const struct endpoint *gpu,
+                      const struct machine_nic *nic)
+{
+    return nic && nic->name.value &&
+           machine_find_rung(machine, gpu->index, nic->name.value, "export");
+}
+
+/* A GPU and the NIC that it was given. Where these two were not tried, but others were, they may
+ * have made the difference: they are looked at as well. */
+static bool is_pair(const struct machine *machine, const struct assigned *given,
+                    const struct endpoint *gpu, const struct machine_nic *nic)
+{
+    return given->nic == nic ||
+           (!was_tried(machine, gpu, given->nic) && was_tried(machine, gpu, nic));
+}
+
+/* Returns how many pairs there are. */
+static int check_each_nic(const struct machine *machine, const struct assignment *assignment,
+                          struct findings *findings, bool nvidia, pair_check *check)
+{
+    int n = 0;
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        struct endpoint gpu, nic;
+        if (!find_askable_gpu(machine, i, &gpu) ||
+            (nvidia && !text_is(machine->gpus[i].vendor, "nvidia")))
+            continue;
+        for (size_t k = 0; k < machine->n_nics; k++) {
+            if (!find_askable_nic(machine, &machine->nics[k], &nic) ||
+                !is_pair(machine, &assignment->list[i], &gpu, &machine->nics[k]))
+                continue;
+            findings->place = gpu.name;
+            check(machine, &gpu, &nic, findings);
+            n++;
+        }
+    }
+    return n;
+}
+
+static void check_one_gdr(const struct machine *machine, const struct endpoint *gpu,
+                          const struct endpoint *nic, struct findings *findings)
+{
+    int first = findings->n;
+    check_gdr(machine, gpu, nic, findings);
+    explain_gains(machine, gpu, nic, NULL, findings, first);
+}
+
+static int examine_rdma(const struct machine *machine, struct findings *findings)
+{
+    for (size_t i = 0; i < machine->n_nics; i++) {
+        struct endpoint nic;
+        if (!find_askable_nic(machine, &machine->nics[i], &nic))
+            continue;
+        findings->place = nic.name;
+        check_nic(machine, &nic, findings);
+        check_nic_health(machine, &nic, findings);
+    }
+    check_bonds(machine, findings);
+    struct assignment assignment;
+    assign_nics(machine, &assignment);
+    check_each_nic(machine, &assignment, findings, false, check_one_gdr);
+    findings->place = "";
+    check_shared_nics(machine, &assignment, findings);
+    assignment_free(&assignment);
+    if (machine->n_nics == 0)
+        check_no_nic(machine, findings);
+    else
+        check_nic_keys(machine, findings);
+    return (int)machine->n_nics;
+}
+
+static int examine_gda(const struct machine *machine, struct findings *findings)
+{
+    struct assignment assignment;
+    assign_nics(machine, &assignment);
+    int n = check_each_nic(machine, &assignment, findings, true, check_gda);
+    assignment_free(&assignment);
+    return n;
+}
+
+/* Each mount with the GPU nearest to its disk. */
+static int examine_storage(const struct machine *machine, struct findings *findings)
+{
+    int n = check_raids(machine, findings);
+    for (size_t i = 0; machine->n_gpus && i < machine->n_mounts; i++) {
+        const struct machine_mount *mount = &machine->mounts[i];
+        const struct machine_disk *disk = machine_find_disk(machine, text_or(mount->disk, ""));
+        const struct machine_pci *pci = disk ? machine_find_pci(machine, disk->bdf.value) : NULL;
+        struct endpoint gpu, best;
+        enum level least = LEVEL_UNKNOWN;
+        if (mount->type.value && word_is_one_of(mount->type.value, "tmpfs|overlay"))
+            continue;
+        bool any = find_askable_gpu(machine, 0, &best);
+        for (size_t g = 0; g < machine->n_gpus; g++) {
+            bool known = find_askable_gpu(machine, g, &gpu);
+            enum level here = routes_level(machine, gpu.pci, pci);
+            if (known && (here < least || !any)) {
+                any = true;
+                least = here;
+                best = gpu;
+            }
+        }
+        if (!any)
+            continue;
+        findings->place = text_or(mount->path, "?");
+        check_file(machine, &best, text_or(mount->path, "?"), mount, findings);
+        n++;
+    }
+    return n;
+}
+
+/* What a machine does not have, or was never meant to do. */
+static bool is_absent(const struct finding *f)
+{
+    bool closed = f->reason == REASON_NIC_NO_NODE || f->reason == REASON_NIC_NO_VERBS;
+    return f->reason == REASON_GDA_NIC || (closed && f->weight == WEIGHT_NOTE) ||
+           (f->weight == WEIGHT_OFF && is_nature(f->reason));
+}
+
+/* How many places of a check have none of what it is about. */
+static int count_absent(const struct findings *findings, const struct doctor_check *check)
+{
+    int n = 0;
+    for (int i = check->first; i < findings->n; i++) {
+        const struct finding *f = &findings->list[i];
+        bool counted = false;
+        for (int k = check->first; is_absent(f) && k < i; k++)
+            counted |=
+                is_absent(&findings->list[k]) && strcmp(findings->list[k].place, f->place) == 0;
+        n += is_absent(f) && !counted;
+    }
+    return n;
+}
+
+const char *doctor_state(const struct doctor_check *check)
+{
+    return check->looked_at == 0               ? "absent"
+           : check->faults                     ? "fault"
+           : check->unknown                    ? "unknown"
+           : check->absent >= check->looked_at ? "not-offered"
+           : check->absent                     ? "in-part"
+                                               : "good";
+}
+
+/* What decides the way of one pair may be a note for another: it is told once, by its greatest
+ * weight. */
+static void drop_lesser(struct findings *findings, int first)
+{
+    int kept = first;
+    for (int i = first; i < findings->n; i++) {
+        bool lesser = false;
+        for (int k = i + 1; k < findings->n && !lesser; k++)
+            lesser = findings->list[k].reason == findings->list[i].reason &&
+                     findings->list[k].weight < findings->list[i].weight &&
+                     strcmp(findings->list[k].evidence, findings->list[i].evidence) == 0;
+        if (!lesser)
+            findings->list[kept++] = findings->list[i];
+    }
+    findings->n = kept;
+}
+
+static void finish(struct diagnosis *d, struct doctor_check *check)
+{
+    drop_lesser(&d->findings, check->first);
+    check->n = d->findings.n - check->first;
+    check->absent = count_absent(&d->findings, check);
+    for (int i = check->first; i < d->findings.n; i++) {
+        struct finding *f = &d->findings.list[i];
+        if (f->weight <= WEIGHT_SLOW && is_nature(f->reason))
+            f->weight = WEIGHT_NOTE;
+        check->faults += f->weight <= WEIGHT_SLOW;
+        check->unknown += f->weight == WEIGHT_UNKNOWN;
+    }
+    d->faults += check->faults;
+    d->unknown += check->unknown;
+}
+
+void doctor_examine(const struct machine *machine, struct diagnosis *diagnosis)
+{
+    static const struct {
+        const char *name, *title;
+        int (*examine)(const struct machine *machine, struct findings *findings);
+    } checks[DOCTOR_CHECKS] = {
+        {"drivers", "drivers and libraries", examine_drivers},
+        {"limits", "what this process may do", examine_limits},
+        {"gpus", "GPUs", examine_gpus},
+        {"links", "NVLink and xGMI links", examine_links},
+        {"pcie", "PCIe links", examine_pcie},
+        {"pairs", "peer access between GPUs", examine_pairs},
+        {"rdma", "NICs and GPUDirect RDMA", examine_rdma},
+        {"gda", "GPU-initiated RDMA", examine_gda},
+        {"storage", "GPUDirect Storage", examine_storage},
+    };
+    memset(diagnosis, 0, sizeof *diagnosis);
+    for (int i = 0; i < DOCTOR_CHECKS; i++) {
+        struct doctor_check *check = &diagnosis->checks[i];
+        *check = (struct doctor_check){
+            .name = checks[i].name, .title = checks[i].title, .first = diagnosis->findings.n};
+        diagnosis->findings.place = NULL;
+        diagnosis->findings.path = NULL;
+        check->looked_at = checks[i].examine(machine, &diagnosis->findings);
+        finish(diagnosis, check);
+    }
+    diagnosis->findings.place = NULL;
+    diagnosis->findings.path = NULL;
+}

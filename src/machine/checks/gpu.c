@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of GPUs, their links and the pairs they form. See checks.h. */
+#include "machine/checks/checks.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "machine/facts.h"
+#include "machine/pci_config.h"
+
+enum {
+    /* NVML clock event reasons that someone should look at: hardware slowdown, software and
+     * hardware thermal, power brake */
+    CLOCKS_HELD = 0x8 | 0x20 | 0x40 | 0x80,
+    REPLAYS_MANY = 100,
+};
+
+static bool is_nvidia(const struct machine_gpu *gpu)
+{
+    return text_is(gpu->vendor, "nvidia");
+}
+
+static const char *index_text(const struct machine_gpu *gpu)
+{
+    static _Thread_local char text[24];
+    snprintf(text, sizeof text, "%" PRId64, number_or(gpu->index, -1));
+    return text;
+}
+
+/* The remedy of the table is one of NVIDIA's tools: of other vendors' GPUs it is the like of it. */
+static void suit_vendor(const struct machine_gpu *gpu, struct finding *finding)
+{
+    static const struct {
+        enum reason reason;
+        const char *remedy;
+    } amd[] = {
+        {REASON_P2P_UNTOLD, "amd-smi topology --access"},
+        {REASON_NVLINK_DOWN,
+         "amd-smi reset --gpureset --gpu {dev} (no job may run); if it stays: replace the board"},
+        {REASON_NVLINK_BRIDGE,
+         "amd-smi xgmi --link-status; have the bridge or board of gpu{dev} looked at"},
+        {REASON_NVLINK_SPEED, "amd-smi reset --gpureset --gpu {dev}"},
+        {REASON_GPU_ECC, "amd-smi reset --gpureset --gpu {dev}; if they return: replace it"},
+        {REASON_GPU_CLOCKS,
+         "check cooling and power: amd-smi metric --clock --power --temperature --gpu {dev}"},
+    };
+    if (!finding || !text_is(gpu->vendor, "amd"))
+        return;
+    for (size_t i = 0; i < sizeof amd / sizeof amd[0]; i++)
+        if (amd[i].reason == finding->reason)
+            finding_remedy(finding, amd[i].remedy, index_text(gpu));
+}
+
+/* --- one GPU ---------------------------------------------------------------------------------- */
+
+static void check_prohibited(const struct machine_gpu *gpu, struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    unsigned ways = findings->ways;
+    findings->ways = WAYS_ALL;
+    finding_repair(finding_add(findings, REASON_GPU_PROHIBITED, WEIGHT_OFF, index,
+                               "gpu%s: compute mode prohibited", index),
+                   "set gpus[%s].compute_mode default", index);
+    findings->ways = ways;
+}
+
+void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
+               struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    if (number_or(gpu->ecc_uncorrected, 0) > 0)
+        suit_vendor(gpu, finding_add(findings, REASON_GPU_ECC, WEIGHT_SLOW, index,
+                                     "gpu%s: %" PRId64 " uncorrected ECC errors", index,
+                                     gpu->ecc_uncorrected.value));
+    if (is_nvidia(gpu) && text_is(gpu->compute_mode, "prohibited"))
+        check_prohibited(gpu, findings);
+    if (gpu->clock_reasons.known && (gpu->clock_reasons.value & CLOCKS_HELD))
+        suit_vendor(gpu, finding_add(findings, REASON_GPU_CLOCKS, WEIGHT_SLOW, index,
+                                     "gpu%s: clock reasons 0x%" PRIx64 ", SM clock %" PRId64
+                                     " of %" PRId64 " MHz",
+                                     index, gpu->clock_reasons.value, number_or(gpu->sm_mhz, 0),
+                                     number_or(gpu->sm_mhz_max, 0)));
+    if (is_nvidia(gpu) && number_is(gpu->persistence, 0))
+        finding_add(findings, REASON_GPU_PERSISTENCE, WEIGHT_NOTE, index,
+                    "gpu%s: persistence mode is off", index);
+    if (number_or(gpu->pcie_replays, 0) > REPLAYS_MANY)
+        finding_add(findings, REASON_PCIE_REPLAYS, WEIGHT_NOTE, index,
+                    "gpu%s: %" PRId64 " PCIe replays", index, gpu->pcie_replays.value);
+    /* where the tree tells the width, check_pcie() compares it */
+    const struct machine_pci *pci = machine_find_pci(machine, gpu->bdf.value);
+    bool in_tree = pci && pci->width.known && *text_or(pci->parent, "");
+    if (!in_tree && gpu->pcie_width.known && gpu->pcie_width_max.known &&
+        gpu->pcie_width.value < gpu->pcie_width_max.value)
+        finding_repair(finding_add(findings, REASON_PCIE_WIDTH, WEIGHT_SLOW,
+                                   text_or(gpu->bdf, index),
+                                   "gpu%s runs with %" PRId64 " of %" PRId64 " PCIe lanes", index,
+                                   gpu->pcie_width.value, gpu->pcie_width_max.value),
+                       "set gpus[%s].pcie_width %" PRId64, index, gpu->pcie_width_max.value);
+}
+
+/* Under WSL there is no such node, and cannot be. */
+static void check_map_node(const struct machine *machine, const char *index,
+                           struct findings *findings)
+{
+    const char *kernel = text_or(machine->system.kernel, "");
+    if (!number_is(machine->limits.nvidiactl_node, 0))
+        return;
+    if (strstr(kernel, "microsoft") || strstr(kernel, "Microsoft"))
+        finding_add(findings, REASON_MAP_WSL, WEIGHT_OFF, index,
+                    "kernel %s, /dev/nvidiactl cannot be opened", kernel);
+    else
+        finding_add(findings, REASON_MAP_NODE, WEIGHT_OFF, index,
+                    "/dev/nvidiactl cannot be opened");
+}
+
+/* What was tried decides over what is known of such machines. */
+static void check_map_ways(const struct machine *machine, const struct machine_gpu *gpu,
+                           struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    char name[32];
+    snprintf(name, sizeof name, "gpu%s", index);
+    const struct machine_measured *m = machine_find_measured(machine, name, "host");
+    if (!m)
+        m = machine_find_measured(machine, "host", name);
+    if (text_is(machine->limits.weft_map, "none"))
+        finding_add(findings, REASON_MAP_OFF, WEIGHT_NOTE, index, "WEFT_MAP=none");
+    if (m && text_is(m->proof, "proven"))
+        return;
+    check_map_node(machine, index, findings);
+    if (number_is(machine->drivers.conf_compute, 1))
+        finding_add(findings, REASON_MAP_CC, WEIGHT_OFF, index,
+                    "the driver reports confidential computing");
+    if (m && text_is(m->proof, "refused"))
+        finding_add(findings, REASON_MAP_REFUSED, WEIGHT_SLOW, index, "%s: %s", name,
+                    text_or(m->evidence, "the driver refused"));
+    else if (m && text_is(m->proof, "failed"))
+        finding_add(findings, REASON_MAP_PROOF, WEIGHT_OFF, index, "%s: %s", name,
+                    text_or(m->evidence, "the proof failed"));
+    else if (number_is(gpu->mig, 1))
+        finding_add(findings, REASON_MAP_MIG, WEIGHT_NOTE, name, "%s: MIG mode is on", name);
+}
+
+void check_mapping(const struct machine *machine, const struct machine_gpu *gpu,
+                   struct findings *findings)
+{
+    const char *index = index_text(gpu), *path = findings->path;
+    unsigned ways = findings->ways;
+    findings->path = "CPU mapping"; /* a way beside copies, which need none */
+    findings->ways = 0;
+    if (gpu->bar1_bytes.known && gpu->memory_bytes.known &&
+        gpu->bar1_bytes.value < gpu->memory_bytes.value)
+        finding_add(findings, REASON_BAR1_SMALL, WEIGHT_SLOW, index,
+                    "gpu%s: BAR1 %" PRId64 " MiB, memory %" PRId64 " MiB", index,
+                    gpu->bar1_bytes.value >> 20, gpu->memory_bytes.value >> 20);
+    if (is_nvidia(gpu))
+        check_map_ways(machine, gpu, findings);
+    if (number_is(machine->drivers.gdrdrv, 1) && number_is(machine->limits.gdrdrv_node, 0))
+        finding_add(findings, REASON_MAP_GDRDRV, WEIGHT_NOTE, index,
+                    "gdrdrv is loaded, /dev/gdrdrv cannot be opened");
+    findings->path = path;
+    findings->ways = ways;
+}
+
+static int64_t line_speed(const struct machine_link *link)
+{
+    const struct fact_link *fact =
+        link->gen.known ? fact_find_link(text_or(link->kind, ""), link->gen.value) : NULL;
+    return fact ? fact->line_mbps : 0;
+}
+
+struct link_count {
+    int all, up;
+    int peers_up;  /* of these not to a CPU */
+    char down[64]; /* "3, 7" */
+};
+
+static struct link_count count_links(const struct machine *machine, int64_t gpu)
+{
+    struct link_count count = {0};
+    for (size_t i = 0; i < machine->n_links; i++) {
+        const struct machine_link *link = &machine->links[i];
+        if (!number_is(link->gpu, gpu) || !link->active.known)
+            continue;
+        count.all++;
+        count.up += link->active.value != 0;
+        count.peers_up += link->active.value != 0 && !text_is(link->peer, "cpu");
+        size_t n = strlen(count.down);
+        if (!link->active.value && n < sizeof count.down - 8)
+            snprintf(count.down + n, sizeof count.down - n, "%s%" PRId64, n ? ", " : "",
+                     number_or(link->link, -1));
+    }
+    return count;
+}
+
+static void check_link_state(const struct machine *machine, const struct machine_gpu *gpu,
+                             struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    struct link_count count = count_links(machine, gpu->index.value);
+    if (count.all && !count.up)
+        suit_vendor(gpu, finding_add(findings, REASON_NVLINK_BRIDGE, WEIGHT_OFF, index,
+                                     "gpu%s: none of its %d links is up", index, count.all));
+    else if (count.up < count.all)
+        suit_vendor(gpu, finding_add(findings, REASON_NVLINK_DOWN, WEIGHT_SLOW, index,
+                                     "gpu%s: %d of %d links up; down: %s", index, count.up,
+                                     count.all, count.down));
+}
+
+struct link_errors {
+    int64_t replays, recoveries, crc, ecc;
+    int links;
+    char list[80]; /* "0-6, 8" */
+};
+
+/* Adds `link` to a list of ranges; links come in ascending order. */
+static void list_link(struct link_errors *e, int64_t link, int64_t *first, int64_t *last)
+{
+    size_t n = strlen(e->list);
+    if (*last >= 0 && link == *last + 1) {
+        char *comma = strrchr(e->list, ' ');
+        n = comma ? (size_t)(comma + 1 - e->list) : 0;
+        snprintf(e->list + n, sizeof e->list - n, "%" PRId64 "-%" PRId64, *first, link);
+    } else {
+        *first = link;
+        snprintf(e->list + n, sizeof e->list - n, "%s%" PRId64, n ? ", " : "", link);
+    }
+    *last = link;
+}
+
+static struct link_errors sum_link_errors(const struct machine *machine, int64_t gpu)
+{
+    struct link_errors e = {.links = 0};
+    int64_t first = -1, last = -2;
+    for (size_t i = 0; i < machine->n_links; i++) {
+        const struct machine_link *link = &machine->links[i];
+        int64_t replays = number_or(link->replays, 0), crc = number_or(link->crc_errors, 0);
+        int64_t recoveries = number_or(link->recoveries, 0), ecc = number_or(link->ecc_errors, 0);
+        if (!number_is(link->gpu, gpu) || !number_is(link->active, 1) ||
+            replays + crc + recoveries + ecc == 0)
+            continue;
+        e.replays += replays;
+        e.recoveries += recoveries;
+        e.crc += crc;
+        e.ecc += ecc;
+        e.links++;
+        list_link(&e, number_or(link->link, -1), &first, &last);
+    }
+    return e;
+}
+
+/* The counters are totals of a long time: one note for the GPU. Whether they still grow is seen in
+ * a measured transfer (check_speed()). */
+static void check_link_errors(const struct machine *machine, const struct machine_gpu *gpu,
+                              struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    struct link_errors e = sum_link_errors(machine, number_or(gpu->index, -1));
+    if (e.links)
+        finding_add(findings, REASON_NVLINK_ERRORS, WEIGHT_NOTE, index,
+                    "gpu%s in all: crc %" PRId64 ", replay %" PRId64 ", recovery %" PRId64
+                    ", ecc %" PRId64 "; on link%s %s",
+                    index, e.crc, e.replays, e.recoveries, e.ecc, e.links == 1 ? "" : "s", e.list);
+}
+
+void check_gpu_links(const struct machine *machine, const struct machine_gpu *gpu,
+                     struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    check_link_state(machine, gpu, findings);
+    check_link_errors(machine, gpu, findings);
+    for (size_t i = 0; i < machine->n_links; i++) {
+        const struct machine_link *link = &machine->links[i];
+        if (!number_is(link->gpu, number_or(gpu->index, -1)) || !number_is(link->active, 1))
+            continue;
+        int64_t line = line_speed(link);
+        if (line && link->mbps.known && link->mbps.value < line * 95 / 100)
+            suit_vendor(gpu, finding_add(findings, REASON_NVLINK_SPEED, WEIGHT_SLOW, index,
+                                         "gpu%s link %" PRId64 ": %" PRId64 " of %" PRId64 " MB/s",
+                                         index, number_or(link->link, -1), link->mbps.value, line));
+    }
+}
+
+void check_fabric(const struct machine *machine, const struct machine_gpu *gpu,
+                  struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    bool part = gpu->fabric_state.value && !text_is(gpu->fabric_state, "not-supported");
+    if (!is_nvidia(gpu) && gpu->vendor.value)
+        return;
+    if (part && (!text_is(gpu->fabric_state, "completed") || number_or(gpu->fabric_status, 0) != 0))
+        finding_repair(finding_add(findings, REASON_FABRIC_STATE, WEIGHT_OFF, index,
+                                   "gpu%s: fabric state %s, status %" PRId64, index,
+                                   gpu->fabric_state.value, number_or(gpu->fabric_status, 0)),
+                       "set gpus[%s].fabric_state completed; set gpus[%s].fabric_status 0", index,
+                       index);
+    if (number_is(gpu->fabric_degraded, 1))
+        finding_add(findings, REASON_FABRIC_DEGRADED, WEIGHT_SLOW, index,
+                    "gpu%s: fabric health reports degraded bandwidth", index);
+}
+
+/* --- pairs ------------------------------------------------------------------------------------ */
+
+static void check_clique(const struct machine_gpu *x, const struct machine_gpu *y,
+                         struct findings *findings)
+{
+    bool clusters = x->fabric_cluster.value && y->fabric_cluster.value &&
+                    strcmp(x->fabric_cluster.value, y->fabric_cluster.value) != 0;
+    bool cliques = x->fabric_clique.known && y->fabric_clique.known &&
+                   x->fabric_clique.value != y->fabric_clique.value;
+    if (!clusters && !cliques)
+        return;
+    struct finding *f =
+        finding_add(findings, REASON_FABRIC_CLIQUE, WEIGHT_OFF, NULL,
+                    "fabric clique %" PRId64 " and %" PRId64 "%s", number_or(x->fabric_clique, -1),
+                    number_or(y->fabric_clique, -1), clusters ? ", different clusters" : "");
+    if (!clusters)
+        finding_repair(f, "set gpus[%s].fabric_clique %" PRId64, index_text(y),
+                       x->fabric_clique.value);
+}
+
+void check_links(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
+                 const struct routes *routes, struct findings *findings)
+{
+    const struct machine_gpu *x = machine_find_gpu(machine, a->index);
+    const struct machine_gpu *y = machine_find_gpu(machine, b->index);
+    struct link_count from = count_links(machine, a->index), to = count_links(machine, b->index);
+    findings->path = "NVLink";
+    findings->ways = WAY(ROUTE_LINK);
+    if (from.peers_up && to.peers_up && !routes_links(machine, a->index, b->index).links) {
+        const struct route *best = routes_best(routes);
+        finding_add(findings, REASON_NVLINK_NONE, WEIGHT_NOTE, NULL,
+                    "%s has %d links up, %s %d, none leads to the other%s%s", a->name,
+                    from.peers_up, b->name, to.peers_up,
+                    best && best->kind == ROUTE_RELAY ? "; taken: " : "",
+                    best && best->kind == ROUTE_RELAY ? best->text : "");
+    }
+    check_clique(x, y, findings);
+    check_fabric(machine, x, findings);
+    check_fabric(machine, y, findings);
+    check_gpu_links(machine, x, findings);
+    check_gpu_links(machine, y, findings);
+}
+
+/* What the driver says of the way that a pair would take: a refusal of any kind decides. */
+static struct machine_text driver_word(const struct machine_p2p *p, bool linked)
+{
+    struct machine_text none = {.value = NULL};
+    if (!p)
+        return none;
+    bool refused = p->write.value && !word_is_one_of(p->write.value, "ok|unknown");
+    return linked || refused || !p->pci.value || text_is(p->pci, "unknown") ? p->write : p->pci;
+}
+
+/* The driver's word changes with what it follows from. */
+static void repair_word(const struct machine *machine, const struct machine_p2p *p,
+                        struct finding *finding)
+{
+    if (!p)
+        return;
+    size_t i = (size_t)(p - machine->p2p);
+    if (p->write.value && !text_is(p->write, "ok"))
+        finding_repair(finding, "set p2p[%zu].write ok", i);
+    if (p->pci.value && !text_is(p->pci, "ok"))
+        finding_repair(finding, "set p2p[%zu].pci ok", i);
+}
+
+/* What the driver's word means, given what else is seen. */
+static void check_driver_word(const struct machine *machine, const struct endpoint *a,
+                              const struct endpoint *b, const struct machine_p2p *p,
+                              const char *word, enum weight weight, struct findings *findings)
+{
+    const struct machine_gpu *x = machine_find_gpu(machine, a->index);
+    bool geforce = x && x->name.value && strstr(x->name.value, "GeForce");
+    enum level level = routes_apart(machine, a, b);
+    enum reason reason = REASON_P2P_GPU;
+    if (strcmp(word, "disabled-by-regkey") == 0)
+        reason = REASON_P2P_REGKEY;
+    else if (geforce)
+        reason = REASON_P2P_GEFORCE;
+    else if (strcmp(word, "topology-not-supported") == 0 && level == LEVEL_SYS)
+        reason = REASON_P2P_SOCKET;
+    else if (strcmp(word, "chipset-not-supported") == 0 ||
+             strcmp(word, "topology-not-supported") == 0)
+        reason = REASON_P2P_CHIPSET;
+    struct finding *f = finding_add(
+        findings, reason, weight, NULL, "the driver says %s for %s %s (distance %s)%s%s", word,
+        a->name, b->name, level_name(level), geforce ? ", " : "", geforce ? x->name.value : "");
+    if (reason == REASON_P2P_REGKEY)
+        repair_word(machine, p, f);
+}
+
+/* In a virtual machine with a flat tree: what the hypervisor told of the real one decides, unless
+ * the driver says that the pair works. Returns whether the way is off for it. */
+static bool check_flat(const struct machine *machine, const struct endpoint *a,
+                       const struct endpoint *b, const struct machine_p2p *p, const char *word,
+                       struct findings *findings)
+{
+    if (!machine_is_flat(machine) || !a->pci || !b->pci || strcmp(word, "ok") == 0 ||
+        strcmp(word, "gpu-not-supported") == 0)
+        return false;
+    struct machine_number x = a->pci->p2p_clique, y = b->pci->p2p_clique;
+    if (x.known && y.known && x.value != y.value) {
+        finding_add(findings, REASON_P2P_VM_CLIQUE, WEIGHT_OFF, NULL,
+                    "%s is in clique %" PRId64 ", %s in clique %" PRId64, a->name, x.value, b->name,
+                    y.value);
+        return true;
+    }
+    if (x.known && y.known)
+        return false;
+    struct finding *f =
+        finding_add(findings, REASON_P2P_VM_FLAT, WEIGHT_OFF, NULL,
+                    "hypervisor %s, %s and %s stand at the root complex without a P2P capability "
+                    "(%s)",
+                    text_or(machine->system.hypervisor, "?"), a->name, b->name,
+                    why_unknown(x.known ? y.why : x.why));
+    finding_repair(f, "set pci[%s].p2p_clique 0; set pci[%s].p2p_clique 0",
+                   text_or(a->pci->bdf, "?"), text_or(b->pci->bdf, "?"));
+    repair_word(machine, p, f);
+    return true;
+}
+
+/* How a GPU is set up. `p` is what the driver says of the pair, which follows from it. */
+static void check_modes(const struct machine *machine, const struct machine_gpu *gpu,
+                        const struct machine_p2p *p, const char *word, struct findings *findings)
+{
+    const char *index = index_text(gpu);
+    if (!is_nvidia(gpu) && gpu->vendor.value)
+        return; /* modes of NVIDIA's driver */
+    if (number_is(gpu->mig, 1)) {
+        struct finding *f = finding_add(findings, REASON_P2P_MIG, WEIGHT_OFF, index,
+                                        "gpu%s: MIG mode is on", index);
+        finding_repair(f, "set gpus[%s].mig no", index);
+        repair_word(machine, p, f);
+    }
+    if (text_is(gpu->virtualization,
+                "vgpu")) { /* some profiles have peer access: the driver tells */
+        bool works = strcmp(word, "ok") == 0;
+        struct finding *f = finding_add(findings, REASON_P2P_VGPU, works ? WEIGHT_NOTE : WEIGHT_OFF,
+                                        index, "gpu%s is a vGPU", index);
+        finding_repair(f, "set gpus[%s].virtualization passthrough", index);
+        repair_word(machine, p, f);
+    }
+    if (text_is(gpu->compute_mode, "prohibited"))
+        check_prohibited(gpu, findings);
+    else if (gpu->compute_mode.value && !text_is(gpu->compute_mode, "default"))
+        finding_add(findings, REASON_P2P_COMPUTE_MODE, WEIGHT_SLOW, index, "gpu%s: compute mode %s",
+                    index, gpu->compute_mode.value);
+}
+
+/* The driver was not asked, but the place in the tree says it. */
+static void check_socket(const struct machine *machine, const struct endpoint *a,
+                         const struct endpoint *b, struct findings *findings)
+{
+    const char *link = text_or(machine->system.socket_link, "");
+    if (routes_apart(machine, a, b) == LEVEL_SYS &&
+        (strcmp(link, "qpi") == 0 || strcmp(link, "upi") == 0))
+        finding_add(findings, REASON_P2P_SOCKET, WEIGHT_OFF, NULL,
+                    "%s is near NUMA node %" PRId64 ", %s near %" PRId64 ", between them %s",
+                    a->name, routes_numa_of(machine, a), b->name, routes_numa_of(machine, b), link);
+}
+
+/* What turns peer access off by the settings of the GPUs, whatever lies between them. Returns
+ * whether something does: then the driver's word follows from that. */
+static bool check_settings(const struct machine *machine, const struct endpoint *a,
+                           const struct endpoint *b, const struct machine_p2p *p, const char *word,
+                           struct findings *findings)
+{
+    struct findings own = {.place = findings->place, .path = findings->path, .ways = WAYS_DIRECT};
+    check_modes(machine, machine_find_gpu(machine, a->index), p, word, &own);
+    check_modes(machine, machine_find_gpu(machine, b->index), p, word, &own);
+    if (number_is(machine->drivers.conf_compute, 1)) {
+        struct finding *f = finding_add(&own, REASON_P2P_CC, WEIGHT_OFF, NULL,
+                                        "nvmlSystemGetConfComputeState: feature on");
+        finding_repair(f, "set drivers.conf_compute no");
+        repair_word(machine, p, f);
+    }
+    bool off = findings_turn_off(&own, WAYS_DIRECT);
+    findings_merge(findings, &own);
+    return off;
+}
+
+void check_peer(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
+                const struct routes *routes, struct findings *findings)
+{
+    const struct machine_p2p *p = machine_find_p2p(machine, a->index, b->index);
+    const struct route *best = routes_best(routes);
+    bool linked = routes_links(machine, a->index, b->index).links > 0;
+    const char *word = text_or(driver_word(p, linked), "unknown");
+    bool told = strcmp(word, "unknown") != 0;
+    findings->path = linked ? "NVLink" : "PCIe peer-to-peer";
+    bool explained = check_settings(machine, a, b, p, word, findings);
+    findings->ways = linked ? WAY(ROUTE_LINK) : WAY(ROUTE_PEER);
+    bool flat = !linked && check_flat(machine, a, b, p, word, findings);
+    if (told && strcmp(word, "ok") != 0 && !flat)
+        check_driver_word(machine, a, b, p, word, explained ? WEIGHT_NOTE : WEIGHT_OFF, findings);
+    if (!told && !linked)
+        check_socket(machine, a, b, findings);
+    if (!told)
+        suit_vendor(machine_find_gpu(machine, a->index),
+                    finding_add(findings, REASON_P2P_UNTOLD, WEIGHT_UNKNOWN, NULL,
+                                "no peer status of %s %s: %s", a->name, b->name,
+                                p ? why_unknown(driver_word(p, linked).why) : "not recorded"));
+    if (!linked) /* of a way that is off for another cause, this is only good to know */
+        check_pcie_way(machine, a, b, best && best->kind == ROUTE_PEER ? WEIGHT_SLOW : WEIGHT_NOTE,
+                       findings);
+    if (best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER) && p && p->atomics.value &&
+        !text_is(p->atomics, "ok"))
+        finding_add(findings, REASON_P2P_NO_ATOMICS, WEIGHT_NOTE, NULL,
+                    "the driver says %s for atomics of %s %s", p->atomics.value, a->name, b->name);
+}
+
+/* --- PCIe ------------------------------------------------------------------------------------- */
+
+static void describe_acs(int64_t control, char *text, size_t size)
+{
+    snprintf(text, size, "ACSCtl %s%s%s%s0x%02" PRIx64, control & ACS_RR ? "ReqRedir+ " : "",
+             control & ACS_CR ? "CmpltRedir+ " : "", control & ACS_EC ? "EgressCtrl+ " : "",
+             control & ACS_UF ? "UpstreamFwd+ " : "", control);
+}
+
+/* Turns the redirection of a whole way off: of one bridge alone it brings nothing. */
+static void repair_acs(const struct machine_pci *const *bridges, int n, struct finding *finding)
+{
+    enum { NAMED_MOST = 8 };
+    for (int i = 0; n <= NAMED_MOST && i < n; i++)
+        finding_repair(finding, "drop acs %s", text_or(bridges[i]->bdf, "?"));
+    if (n > NAMED_MOST)
+        finding_repair(finding, "drop acs all");
+}
+
+static void check_acs_read(const struct machine *machine, const struct machine_pci *device,
+                           const struct machine_pci *stop, struct findings *findings)
+{
+    for (const struct machine_pci *at = machine_find_pci(machine, device->parent.value);
+         at && at != stop; at = machine_find_pci(machine, at->parent.value))
+        if (!at->acs_control.known && !number_is(at->acs, 0) &&
+            (text_is(at->kind, "downstream") || text_is(at->kind, "root-port")))
+            finding_add(findings, REASON_PCIE_READ, WEIGHT_UNKNOWN, NULL, "ACS of %s: %s",
+                        text_or(at->bdf, "?"), why_unknown(at->acs_control.why));
+}
+
+/* Peer-to-peer is made for one root complex: says what happens where there is none in common. */
+static void check_roots(const struct machine *machine, const struct endpoint *a,
+                        const struct endpoint *b, enum weight weight, struct findings *findings)
+{
+    const char *x = text_or(a->pci->root, ""), *y = text_or(b->pci->root, "");
+    bool crosses = routes_peer_way(machine, a->pci, b->pci).crosses == ANSWER_YES;
+    if (!*x || !*y || strcmp(x, y) == 0 || findings_have(findings, REASON_P2P_SOCKET))
+        return;
+    char limit[96], rate[48] = "", what[64] = "the CPU forwards between them";
+    int64_t mbps = routes_peer_mbps(machine, a->pci, b->pci, 1000, limit, sizeof limit);
+    if (mbps)
+        snprintf(rate, sizeof rate, "; %.1f GB/s at most", (double)mbps / 1000);
+    if (crosses)
+        snprintf(what, sizeof what, "between their packages %s",
+                 text_or(machine->system.socket_link, "an interconnect that is not known"));
+    finding_add(findings, REASON_P2P_ROOTS, crosses ? weight : WEIGHT_NOTE, NULL,
+                "%s is below root complex %s, %s below %s, %s%s", a->name, x, b->name, y, what,
+                rate);
+}
+
+void check_pcie_way(const struct machine *machine, const struct endpoint *a,
+                    const struct endpoint *b, enum weight weight, struct findings *findings)
+{
+    const struct machine_pci *bridges[32];
+    if (!a->pci || !b->pci)
+        return;
+    const struct machine_pci *common = routes_common_bridge(machine, a->pci, b->pci);
+    int n = routes_acs_bridges(machine, a->pci, common, bridges, 16);
+    n += routes_acs_bridges(machine, b->pci, common, bridges + n, 16);
+    /* a translating IOMMU redirects by itself, so it stands first, and its remedy has both */
+    if (text_is(machine->system.iommu_mode, "translated")) {
+        struct finding *f = finding_add(findings, REASON_P2P_IOMMU, weight, NULL,
+                                        "IOMMU groups are of type DMA; kernel options \"%s\"",
+                                        text_or(machine->system.iommu_options, ""));
+        finding_repair(f, "set iommu passthrough");
+        repair_acs(bridges, n, f);
+    }
+    for (int i = 0; i < n; i++) {
+        char bits[80];
+        /* what goes to the root complex anyway, a switch cannot send there */
+        bool matters = common || text_is(bridges[i]->kind, "root-port");
+        describe_acs(bridges[i]->acs_control.value, bits, sizeof bits);
+        repair_acs(bridges, n,
+                   finding_add(findings, REASON_P2P_ACS, matters ? weight : WEIGHT_NOTE,
+                               text_or(bridges[i]->bdf, "?"), "%s %s has %s",
+                               text_or(bridges[i]->kind, "bridge"), text_or(bridges[i]->bdf, "?"),
+                               bits));
+    }
+    if (!common)
+        check_roots(machine, a, b, weight, findings);
+    check_acs_read(machine, a->pci, common, findings);
+    check_acs_read(machine, b->pci, common, findings);
+}
+
+static void check_port_link(const struct machine_pci *pci, const struct machine_pci *above,
+                            bool may_idle, struct findings *findings)
+{
+    int64_t width = number_or(pci->width_max, 0), gen = number_or(pci->gen_max, 0);
+    if (number_or(above->width_max, width) < width)
+        width = above->width_max.value;
+    if (number_or(above->gen_max, gen) < gen)
+        gen = above->gen_max.value;
+    if (pci->width.known && width && pci->width.value < width)
+        finding_repair(finding_add(findings, REASON_PCIE_WIDTH, WEIGHT_SLOW, pci->bdf.value,
+                                   "%s runs with %" PRId64 " of %" PRId64 " lanes", pci->bdf.value,
+                                   pci->width.value, width),
+                       "width %s %" PRId64, pci->bdf.value, width);
+    if (!may_idle && pci->gen.known && gen && pci->gen.value < gen)
+        finding_repair(finding_add(findings, REASON_PCIE_GEN, WEIGHT_SLOW, text_or(above->bdf, "?"),
+                                   "%s runs at generation %" PRId64 " of %" PRId64, pci->bdf.value,
+                                   pci->gen.value, gen),
+                       "set pci[%s].gen %" PRId64, pci->bdf.value, gen);
+}
+
+void check_pcie(const struct machine *machine, const struct endpoint *device,
+                struct findings *findings)
+{
+    bool gpu = device->kind == ENDPOINT_GPU;
+    if (!device->pci)
+        return;
+    if (machine->n_numa > 1 && routes_numa(machine, device->pci) < 0)
+        finding_add(findings, REASON_NUMA_UNKNOWN, WEIGHT_SLOW, device->name,
+                    "%s (%s): numa_node is -1 on %zu nodes", device->name,
+                    text_or(device->pci->bdf, "?"), machine->n_numa);
+    for (const struct machine_pci *at = device->pci; at && at->bdf.value;
+         at = machine_find_pci(machine, at->parent.value)) {
+        const struct machine_pci *above = machine_find_pci(machine, at->parent.value);
+        bool top = text_is(at->kind, "downstream") || text_is(at->kind, "root-port");
+        /* ports of a virtual machine tell made-up speeds */
+        if (above && !top && !machine_is_flat(machine))
+            check_port_link(at, above, gpu, findings);
+    }
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of settings and counters of devices, which say nothing of a way between two ends: `doctor`
+ * alone makes them. A counter of old errors is a note; what grows between two looks is a fault. */
+#include "machine/checks/checks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { READ_REQUEST_LEAST = 512 };
+
+/* --- PCIe ------------------------------------------------------------------------------------- */
+
+/* The most that the device and every bridge above it take, 0: not known of all of them, or nothing
+ * stands above it, as in a virtual machine that shows no bridges. */
+static int64_t payload_of_way(const struct machine *machine, const struct machine_pci *device)
+{
+    int64_t least = 0;
+    int bridges = 0;
+    for (const struct machine_pci *at = device; at;
+         at = machine_find_pci(machine, at->parent.value), bridges++) {
+        if (!at->payload_max_bytes.known)
+            return 0;
+        if (!least || at->payload_max_bytes.value < least)
+            least = at->payload_max_bytes.value;
+        if (!*text_or(at->parent, ""))
+            break;
+    }
+    return bridges ? least : 0;
+}
+
+static void check_packets(const struct machine *machine, const struct endpoint *device,
+                          struct findings *findings)
+{
+    const struct machine_pci *pci = device->pci;
+    const char *bdf = text_or(pci->bdf, "?");
+    int64_t possible = machine_is_flat(machine) ? 0 : payload_of_way(machine, pci);
+    if (pci->payload_bytes.known && pci->payload_bytes.value < possible)
+        finding_add(findings, REASON_PCIE_PAYLOAD, WEIGHT_SLOW, bdf,
+                    "%s (%s): MaxPayload %" PRId64 " of %" PRId64 " bytes", device->name, bdf,
+                    pci->payload_bytes.value, possible);
+    if (pci->read_request_bytes.known && pci->read_request_bytes.value < READ_REQUEST_LEAST)
+        finding_add(findings, REASON_PCIE_READ_REQUEST, WEIGHT_SLOW, bdf,
+                    "%s (%s): MaxReadReq %" PRId64 " bytes", device->name, bdf,
+                    pci->read_request_bytes.value);
+    if (number_is(pci->relaxed_ordering, 0))
+        finding_add(findings, REASON_PCIE_ORDERING, WEIGHT_NOTE, bdf,
+                    "%s (%s): relaxed ordering is off", device->name, bdf);
+}
+
+/* Of the device and of each bridge above it: a link has two ends, and either may count. */
+static void check_errors(const struct machine *machine, const struct endpoint *device,
+                         struct findings *findings)
+{
+    for (const struct machine_pci *at = device->pci; at;
+         at = machine_find_pci(machine, at->parent.value)) {
+        const char *bdf = text_or(at->bdf, "?");
+        int64_t corrected = number_or(at->aer_correctable, 0);
+        int64_t lost = number_or(at->aer_uncorrectable, 0);
+        if (number_or(at->aer_grown, 0) > 0)
+            finding_add(findings, REASON_PCIE_GROWING, WEIGHT_SLOW, bdf,
+                        "%s: AER counters grew by %" PRId64, bdf, at->aer_grown.value);
+        if (corrected || lost)
+            finding_add(findings, REASON_PCIE_AER, WEIGHT_NOTE, bdf,
+                        "%s: %" PRId64 " errors corrected, %" PRId64 " not", bdf, corrected, lost);
+        if (!*text_or(at->parent, ""))
+            break;
+    }
+}
+
+void check_pcie_health(const struct machine *machine, const struct endpoint *device,
+                       struct findings *findings)
+{
+    if (!device->pci)
+        return;
+    check_packets(machine, device, findings);
+    check_errors(machine, device, findings);
+}
+
+/* --- NICs ------------------------------------------------------------------------------------- */
+
+static bool same_model(const struct machine *machine, const struct machine_port *a,
+                       const struct machine_port *b)
+{
+    const struct machine_nic *x = machine_find_nic(machine, text_or(a->nic, ""));
+    const struct machine_nic *y = machine_find_nic(machine, text_or(b->nic, ""));
+    return x && y && x->model.value && y->model.value &&
+           strcmp(x->model.value, y->model.value) == 0;
+}
+
+/* What the model can do nobody tells; what most others of its kind do here, it can. Where they are
+ * two groups of a size, they may be meant for two networks. */
+static void check_port_rate(const struct machine *machine, const struct machine_port *port,
+                            struct findings *findings)
+{
+    const struct machine_port *best = port;
+    int alike = 0, fastest = 0;
+    if (!text_is(port->state, "active") || !port->mbit.known)
+        return;
+    for (size_t i = 0; i < machine->n_ports; i++) {
+        const struct machine_port *other = &machine->ports[i];
+        bool comparable = text_is(other->state, "active") && other->layer.value &&
+                          text_is(port->layer, other->layer.value) && other->mbit.known &&
+                          same_model(machine, port, other);
+        if (!comparable)
+            continue;
+        alike++;
+        if (other->mbit.value > best->mbit.value) {
+            best = other;
+            fastest = 0;
+        }
+        fastest += other->mbit.value == best->mbit.value;
+    }
+    /* by itself it may be as its network is */
+    if (best == port && port->mbit_max.known && port->mbit.value < port->mbit_max.value)
+        finding_add(findings, REASON_NIC_RATE, WEIGHT_NOTE, text_or(port->nic, "?"),
+                    "%s port %" PRId64 ": %" PRId64 " of %" PRId64 " Mbit/s",
+                    text_or(port->nic, "?"), number_or(port->port, 0), port->mbit.value,
+                    port->mbit_max.value);
+    if (best != port)
+        finding_add(findings, REASON_NIC_RATE, 2 * fastest > alike ? WEIGHT_SLOW : WEIGHT_NOTE,
+                    text_or(port->nic, "?"),
+                    "%s port %" PRId64 ": %" PRId64
+                    " Mbit/s; %d of %d of its model, %s among them, "
+                    "have %" PRId64,
+                    text_or(port->nic, "?"), number_or(port->port, 0), port->mbit.value, fastest,
+                    alike, text_or(best->nic, "?"), best->mbit.value);
+}
+
+static void check_port_counters(const struct machine_port *port, struct findings *findings)
+{
+    const char *nic = text_or(port->nic, "?");
+    const char *netdev = *text_or(port->netdev, "") ? port->netdev.value : nic;
+    if (text_is(port->layer, "roce") && text_is(port->state, "active") && number_is(port->pfc, 0))
+        finding_add(findings, REASON_ROCE_PFC, WEIGHT_NOTE, netdev, "%s: PFC is off", netdev);
+    if (number_or(port->errors_grown, 0) > 0)
+        finding_add(findings, REASON_NIC_GROWING, WEIGHT_SLOW, nic,
+                    "%s port %" PRId64 ": grown by %" PRId64 " (%s)", nic, number_or(port->port, 0),
+                    port->errors_grown.value, text_or(port->errors_where, "?"));
+    if (number_or(port->retransmits, 0) > 0)
+        finding_add(findings, REASON_NIC_LOSS, WEIGHT_NOTE, nic,
+                    "%s port %" PRId64 ": %" PRId64 " sequence errors and time-outs", nic,
+                    number_or(port->port, 0), port->retransmits.value);
+}
+
+void check_nic_health(const struct machine *machine, const struct endpoint *nic,
+                      struct findings *findings)
+{
+    for (size_t i = 0; i < machine->n_ports; i++) {
+        if (!text_is(machine->ports[i].nic, nic->name))
+            continue;
+        check_port_rate(machine, &machine->ports[i], findings);
+        check_port_counters(&machine->ports[i], findings);
+    }
+    check_pcie_health(machine, nic, findings);
+}
+
+void check_bonds(const struct machine *machine, struct findings *findings)
+{
+    for (size_t i = 0; i < machine->n_interfaces; i++) {
+        const struct machine_netif *n = &machine->interfaces[i];
+        const char *name = text_or(n->name, "?");
+        int64_t members = number_or(n->bond_members, 0);
+        if (!*text_or(n->bond_mode, ""))
+            continue;
+        findings->place = name;
+        if (n->bond_members_up.known && n->bond_members_up.value < members)
+            finding_add(findings, REASON_BOND_MEMBER, WEIGHT_SLOW, name,
+                        "%s (%s): %" PRId64 " of %" PRId64 " members have a link", name,
+                        n->bond_mode.value, n->bond_members_up.value, members);
+        if (text_is(n->bond_mode, "active-backup") && members > 1)
+            finding_add(findings, REASON_BOND_BACKUP, WEIGHT_NOTE, name,
+                        "%s: mode active-backup of %" PRId64 " members", name, members);
+    }
+}
+
+/* --- GPUs ------------------------------------------------------------------------------------- */
+
+static void check_rows(const struct machine_gpu *gpu, const char *index, struct findings *findings)
+{
+    int64_t corrected = number_or(gpu->rows_corrected, 0);
+    int64_t uncorrected = number_or(gpu->rows_uncorrected, 0);
+    if (number_is(gpu->rows_failed, 1))
+        finding_add(findings, REASON_GPU_ROWS_FAILED, WEIGHT_SLOW, index,
+                    "gpu%s: a remapping of a row has failed", index);
+    if (number_is(gpu->rows_pending, 1))
+        finding_add(findings, REASON_GPU_ROWS_PENDING, WEIGHT_SLOW, index,
+                    "gpu%s: a remapping of a row is pending", index);
+    if (corrected || uncorrected)
+        finding_add(findings, REASON_GPU_ROWS, WEIGHT_NOTE, index,
+                    "gpu%s: %" PRId64 " rows remapped after corrected errors, %" PRId64
+                    " after uncorrected ones",
+                    index, corrected, uncorrected);
+}
+
+/* An old one may long be repaired: the log does not say. */
+static void check_xids(const struct machine_gpu *gpu, const char *index, struct findings *findings)
+{
+    enum { RECENT_S = 24 * 3600 };
+    bool hardware = number_is(gpu->xid_hardware, 1);
+    bool recent = number_or(gpu->xid_age_s, 0) < RECENT_S;
+    char when[32] = "at an unknown time";
+    if (gpu->xid_age_s.known)
+        snprintf(when, sizeof when, "%" PRId64 " h ago", gpu->xid_age_s.value / 3600);
+    if (number_or(gpu->xids, 0) > 0 && gpu->xid.known)
+        finding_add(findings, REASON_GPU_XID, hardware && recent ? WEIGHT_SLOW : WEIGHT_NOTE, index,
+                    "gpu%s: %" PRId64 " since boot, the last%s %s: %.150s", index, gpu->xids.value,
+                    hardware ? " of the hardware" : "", when, text_or(gpu->xid_text, "?"));
+}
+
+void check_gpu_health(const struct machine *machine, const struct machine_gpu *gpu,
+                      struct findings *findings)
+{
+    char index[24];
+    snprintf(index, sizeof index, "%" PRId64, number_or(gpu->index, -1));
+    if (number_or(gpu->replays_grown, 0) > 0)
+        finding_add(findings, REASON_PCIE_GROWING, WEIGHT_SLOW, text_or(gpu->bdf, "?"),
+                    "gpu%s: the replay counter grew by %" PRId64, index, gpu->replays_grown.value);
+    check_rows(gpu, index, findings);
+    check_xids(gpu, index, findings);
+}
+
+/* --- links ------------------------------------------------------------------------------------ */
+
+static void check_counters(const struct machine_link *link, const char *gpu,
+                           struct findings *findings)
+{
+    int64_t receive = number_or(link->receive_errors, 0);
+    int64_t integrity = number_or(link->integrity_errors, 0);
+    int64_t discards = number_or(link->discards, 0);
+    int64_t failed = number_or(link->failed_recoveries, 0);
+    int64_t effective = number_or(link->effective_errors, 0);
+    if (receive || integrity || discards || failed || effective)
+        finding_add(findings, REASON_NVLINK_ERRORS, WEIGHT_NOTE, gpu,
+                    "gpu%s link %" PRId64 ": receive %" PRId64 ", integrity %" PRId64
+                    ", discards %" PRId64 ", failed recoveries %" PRId64 ", effective %" PRId64,
+                    gpu, number_or(link->link, -1), receive, integrity, discards, failed,
+                    effective);
+}
+
+void check_link_health(const struct machine *machine, const struct machine_gpu *gpu,
+                       struct findings *findings)
+{
+    int64_t index = number_or(gpu->index, -1);
+    char name[24];
+    snprintf(name, sizeof name, "%" PRId64, index);
+    for (size_t i = 0; i < machine->n_links; i++) {
+        const struct machine_link *link = &machine->links[i];
+        if (!number_is(link->gpu, index))
+            continue;
+        check_counters(link, name, findings);
+        if (number_or(link->errors_grown, 0) > 0)
+            finding_add(findings, REASON_NVLINK_GROWING, WEIGHT_SLOW, name,
+                        "gpu%" PRId64 " link %" PRId64 ": %s", index, number_or(link->link, -1),
+                        text_or(link->errors_where, "errors grew"));
+    }
+}
+
+/* --- the driver and its services -------------------------------------------------------------- */
+
+void check_services(const struct machine *machine, struct findings *findings)
+{
+    const struct machine_driver *d = &machine->drivers;
+    const char *driver = d->driver.value ? d->driver.value : d->nvidia_module.value;
+    if (driver && d->fabric_manager_version.value &&
+        strcmp(driver, d->fabric_manager_version.value) != 0)
+        finding_add(findings, REASON_FABRIC_VERSION, WEIGHT_SLOW, NULL,
+                    "fabric manager %s, driver %s", d->fabric_manager_version.value, driver);
+    if (number_or(d->sxids, 0) > 0)
+        finding_add(findings, REASON_FABRIC_SXID,
+                    number_is(d->sxid_fatal, 1) ? WEIGHT_SLOW : WEIGHT_NOTE, NULL,
+                    "%" PRId64 " since boot, the last%s: %.180s", d->sxids.value,
+                    number_is(d->sxid_fatal, 1) ? " fatal one" : "", text_or(d->sxid_text, "?"));
+    if (!d->kernel_log.known && d->kernel_log.why)
+        finding_add(findings, REASON_KERNEL_LOG, WEIGHT_UNKNOWN, NULL, "%s", d->kernel_log.why);
+}
+
+/* --- disks and capture devices ---------------------------------------------------------------- */
+
+int check_raids(const struct machine *machine, struct findings *findings)
+{
+    int n = 0;
+    for (size_t i = 0; i < machine->n_disks; i++) {
+        const struct machine_disk *disk = &machine->disks[i];
+        const char *name = text_or(disk->name, "?");
+        n += text_is(disk->kind, "raid");
+        findings->place = name;
+        if (number_or(disk->raid_missing, 0) > 0)
+            finding_add(findings, REASON_RAID_DEGRADED, WEIGHT_SLOW, name,
+                        "%s (%s): %" PRId64 " members are missing", name,
+                        text_or(disk->raid_level, "level not known"), disk->raid_missing.value);
+    }
+    return n;
+}
+
+static enum level nearest_gpu(const struct machine *machine, const struct machine_pci *pci,
+                              int64_t *index)
+{
+    enum level least = LEVEL_UNKNOWN;
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        const struct machine_pci *gpu = machine_find_pci(machine, machine->gpus[i].bdf.value);
+        enum level here = routes_level(machine, gpu, pci);
+        if (here < least) {
+            least = here;
+            *index = number_or(machine->gpus[i].index, -1);
+        }
+    }
+    return least;
+}
+
+void check_captures(const struct machine *machine, struct findings *findings)
+{
+    for (size_t i = 0; i < machine->n_captures; i++) {
+        const struct machine_capture *c = &machine->captures[i];
+        const char *name = text_or(c->name, "?");
+        int64_t gpu = -1;
+        const struct machine_pci *pci =
+            *text_or(c->bdf, "") ? machine_find_pci(machine, c->bdf.value) : NULL;
+        enum level level = pci ? nearest_gpu(machine, pci, &gpu) : LEVEL_UNKNOWN;
+        findings->place = name;
+        if (level >= LEVEL_NODE && level != LEVEL_UNKNOWN)
+            finding_add(findings, REASON_CAPTURE_FAR, WEIGHT_NOTE, name,
+                        "%s (%s): the nearest GPU is gpu%" PRId64 " at distance %s", name,
+                        text_or(c->model, "?"), gpu, level_name(level));
+        if (number_is(c->node, 0))
+            finding_add(findings, REASON_CAPTURE_NODE, WEIGHT_NOTE, name,
+                        "/dev/%s cannot be opened", name);
+    }
+}

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of NICs, of RDMA into GPU memory, and of files. See checks.h. */
+#include "machine/checks/checks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROCE_MTU_LEAST = 4200 };
+
+static enum level level_to(const struct machine *machine, const struct endpoint *gpu,
+                           const struct machine_nic *nic)
+{
+    struct endpoint end = endpoint_of_nic(machine, nic);
+    return routes_apart(machine, gpu, &end);
+}
+
+/* --- the port --------------------------------------------------------------------------------- */
+
+static bool any_port_active(const struct machine *machine, const char *nic)
+{
+    for (size_t i = 0; i < machine->n_ports; i++)
+        if (text_is(machine->ports[i].nic, nic) && text_is(machine->ports[i].state, "active"))
+            return true;
+    return false;
+}
+
+/* One port of several may be down: the NIC works over another. */
+static void check_port(const struct machine *machine, const struct machine_port *port,
+                       struct findings *findings)
+{
+    const char *nic = text_or(port->nic, "?");
+    const char *netdev = *text_or(port->netdev, "") ? port->netdev.value : nic;
+    size_t number = (size_t)(port - machine->ports);
+    bool active = any_port_active(machine, nic);
+    if (port->state.value && !text_is(port->state, "active"))
+        finding_repair(finding_add(findings, REASON_NIC_DOWN, active ? WEIGHT_NOTE : WEIGHT_OFF,
+                                   nic, "%s port %" PRId64 ": %s, %s", nic,
+                                   number_or(port->port, 0), port->state.value,
+                                   text_or(port->physical, "?")),
+                       "set ports[%zu].state active", number);
+    if (number_or(port->symbol_errors, 0) > 0 || number_or(port->link_downed, 0) > 1)
+        finding_add(findings, REASON_NIC_ERRORS, WEIGHT_NOTE, nic,
+                    "%s port %" PRId64 ": %" PRId64 " symbol errors, link down %" PRId64 " times",
+                    nic, number_or(port->port, 0), number_or(port->symbol_errors, 0),
+                    number_or(port->link_downed, 0));
+    if (!text_is(port->layer, "roce"))
+        return;
+    if (port->roce.value && !text_is(port->roce, "v2"))
+        finding_repair(finding_add(findings, REASON_ROCE_GID, WEIGHT_OFF, netdev,
+                                   "%s port %" PRId64 ": newest GID type %s of %" PRId64, nic,
+                                   number_or(port->port, 0), port->roce.value,
+                                   number_or(port->gids, 0)),
+                       "set ports[%zu].roce v2", number);
+    if (port->mtu.known && port->mtu.value < ROCE_MTU_LEAST)
+        finding_add(findings, REASON_ROCE_MTU, WEIGHT_SLOW, netdev, "%s: MTU %" PRId64, netdev,
+                    port->mtu.value);
+}
+
+static void check_access(const struct machine *machine, struct findings *findings)
+{
+    if (text_is(machine->drivers.libibverbs, ""))
+        finding_repair(finding_add(findings, REASON_NIC_NO_VERBS, WEIGHT_OFF, NULL,
+                                   "%zu RDMA devices, libibverbs.so.1 not found", machine->n_nics),
+                       "set drivers.libibverbs libibverbs.so.1");
+    if (number_is(machine->limits.uverbs_nodes, 0))
+        finding_repair(
+            finding_add(findings, REASON_NIC_NO_NODE, WEIGHT_OFF, NULL,
+                        "%zu RDMA devices, none of /dev/infiniband/uverbs* can be opened",
+                        machine->n_nics),
+            "set limits.uverbs_nodes %zu", machine->n_nics);
+}
+
+void check_nic(const struct machine *machine, const struct endpoint *nic, struct findings *findings)
+{
+    unsigned ways = findings->ways;
+    findings->ways = WAYS_ALL; /* without the NIC there is no way to it at all */
+    for (size_t i = 0; i < machine->n_ports; i++)
+        if (text_is(machine->ports[i].nic, nic->name))
+            check_port(machine, &machine->ports[i], findings);
+    for (size_t i = 0; i < machine->n_interfaces; i++) {
+        const struct machine_netif *n = &machine->interfaces[i];
+        if (text_is(n->kind, "ipoib") && text_is(n->nic, nic->name))
+            finding_add(findings, REASON_IPOIB, WEIGHT_NOTE, text_or(n->name, "?"),
+                        "%s over %s is IPoIB, mode %s, MTU %" PRId64, text_or(n->name, "?"),
+                        nic->name, text_or(n->ipoib_mode, "?"), number_or(n->mtu, 0));
+    }
+    check_access(machine, findings);
+    check_pcie(machine, nic, findings);
+    findings->ways = ways;
+}
+
+/* --- GPUDirect RDMA --------------------------------------------------------------------------- */
+
+static const struct machine_rung *rung(const struct machine *machine, const struct endpoint *gpu,
+                                       const struct endpoint *nic, const char *name,
+                                       const char *result)
+{
+    const struct machine_rung *r = machine_find_rung(machine, gpu->index, nic->name, name);
+    return r && text_is(r->result, result) ? r : NULL;
+}
+
+static struct finding *rung_finding(struct findings *findings, enum reason reason,
+                                    enum weight weight, const struct machine_rung *r)
+{
+    return finding_add(findings, reason, weight, text_or(r->nic, "?"),
+                       "gpu%" PRId64 " %s, %s: %s (errno %" PRId64 ")", number_or(r->gpu, -1),
+                       text_or(r->nic, "?"), text_or(r->rung, "?"), text_or(r->detail, "failed"),
+                       number_or(r->err, 0));
+}
+
+/* The rung comes out well; registration of any kind is followed by a transfer. */
+static void repair_rung(const struct machine *machine, const struct endpoint *gpu,
+                        const struct endpoint *nic, const char *name, struct finding *finding)
+{
+    const struct machine_rung *r = machine_find_rung(machine, gpu->index, nic->name, name);
+    if (r && !text_is(r->result, "ok"))
+        finding_repair(finding, "set ladder[%zu].result ok", (size_t)(r - machine->ladder));
+}
+
+/* The module is loaded, and nobody has tried to register with it. */
+static bool may_register(const struct machine *machine, const struct endpoint *gpu,
+                         const struct endpoint *nic)
+{
+    return number_is(machine->drivers.nvidia_peermem, 1) &&
+           rung(machine, gpu, nic, "peermem", "not-tried");
+}
+
+/* The open kernel module, which exports dma-buf, needs a GPU System Processor: Turing and newer. */
+static void suit_generation(const struct machine_gpu *gpu, struct finding *finding)
+{
+    int64_t major = number_or(gpu->cc_major, 99), minor = number_or(gpu->cc_minor, 0);
+    if (major < 7 || (major == 7 && minor < 5))
+        finding_remedy(finding,
+                       "modprobe nvidia_peermem (dma-buf is no way here: the open kernel module, "
+                       "which exports it, does not drive {dev})",
+                       text_or(gpu->name, "this GPU"));
+}
+
+/* Two ways of registration: one that fails while the other works is only good to know. */
+static void check_registration(const struct machine *machine, const struct endpoint *gpu,
+                               const struct endpoint *nic, struct findings *findings)
+{
+    bool works =
+        rung(machine, gpu, nic, "dmabuf", "ok") || rung(machine, gpu, nic, "peermem", "ok");
+    bool may = !works && may_register(machine, gpu, nic);
+    enum weight weight = works || may ? WEIGHT_NOTE : WEIGHT_OFF;
+    if (may)
+        finding_add(findings, REASON_GDR_UNTRIED, WEIGHT_UNKNOWN, nic->name,
+                    "%s %s: no registration was tried with nvidia_peermem", gpu->name, nic->name);
+    const struct machine_rung *failed;
+    bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
+    struct finding *f;
+    if ((failed = rung(machine, gpu, nic, "export", "failed"))) {
+        f = rung_finding(findings, closed && !works ? REASON_GDR_CLOSED : REASON_GDR_NO_DMABUF,
+                         weight, failed);
+        suit_generation(machine_find_gpu(machine, gpu->index), f);
+        repair_rung(machine, gpu, nic, "export", f);
+        repair_rung(machine, gpu, nic, "dmabuf", f);
+    }
+    if ((failed = rung(machine, gpu, nic, "dmabuf", "failed"))) {
+        f = rung_finding(findings, REASON_GDR_DMABUF_REG, weight, failed);
+        repair_rung(machine, gpu, nic, "dmabuf", f);
+    }
+    if ((failed = rung(machine, gpu, nic, "peermem", "failed"))) {
+        bool loaded = number_is(machine->drivers.nvidia_peermem, 1);
+        f = rung_finding(findings, loaded ? REASON_GDR_PEERMEM_REG : REASON_GDR_NO_PEERMEM, weight,
+                         failed);
+        if (!loaded)
+            finding_repair(f, "load module nvidia_peermem");
+        repair_rung(machine, gpu, nic, "peermem", f);
+    }
+}
+
+/* Nothing was tried: what is already known to be in the way. */
+static void check_untried(const struct machine *machine, const struct endpoint *gpu,
+                          const struct endpoint *nic, const struct machine_gpu *g,
+                          struct findings *findings)
+{
+    char pair[140];
+    snprintf(pair, sizeof pair, "%s %s", gpu->name, nic->name);
+    finding_add(findings, REASON_GDR_UNTRIED, WEIGHT_UNKNOWN, pair, "%s: no registration was tried",
+                pair);
+    if (!text_is(g->vendor, "nvidia"))
+        return;
+    bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
+    bool no_peermem = number_is(machine->drivers.nvidia_peermem, 0);
+    struct finding *f;
+    if (number_is(g->dmabuf, 0)) {
+        f = finding_add(findings, REASON_GDR_NO_DMABUF, no_peermem ? WEIGHT_OFF : WEIGHT_NOTE, NULL,
+                        "%s: CUDA attribute 124 (dma-buf) is 0", gpu->name);
+        suit_generation(g, f);
+        finding_repair(f, "load module nvidia_peermem");
+    }
+    if (closed && no_peermem) {
+        f = finding_add(findings, REASON_GDR_CLOSED, WEIGHT_OFF, NULL,
+                        "closed kernel module %s, nvidia_peermem is not loaded",
+                        text_or(machine->drivers.nvidia_module, "?"));
+        suit_generation(g, f);
+        finding_repair(f, "load module nvidia_peermem");
+    } else if (no_peermem)
+        finding_add(findings, REASON_GDR_NO_PEERMEM, WEIGHT_NOTE, NULL,
+                    "nvidia_peermem is not loaded; dma-buf may do without it");
+}
+
+/* By more than a tenth, as far as their ports tell. */
+static bool is_slower(const struct machine *machine, const struct machine_nic *nic, int64_t mbit)
+{
+    const struct machine_port *port = assign_port(machine, nic);
+    return port && port->mbit.known && port->mbit.value * 11 / 10 < mbit;
+}
+
+/* The nearest active NIC that is as fast, of several that are equally near the one that comes in
+ * turn; asked for every pair of a table, so without sharing out among all GPUs. */
+static const struct machine_nic *near_in_turn(const struct machine *machine,
+                                              const struct endpoint *gpu, int64_t mbit,
+                                              enum level *level)
+{
+    const struct machine_nic *near[8] = {NULL};
+    size_t n = 0;
+    *level = LEVEL_UNKNOWN;
+    for (size_t i = 0; i < machine->n_nics; i++) {
+        if (!assign_takes(machine, &machine->nics[i]) ||
+            is_slower(machine, &machine->nics[i], mbit))
+            continue;
+        enum level here = level_to(machine, gpu, &machine->nics[i]);
+        if (here < *level)
+            n = 0;
+        *level = here < *level ? here : *level;
+        if (here == *level && n < sizeof near / sizeof near[0])
+            near[n++] = &machine->nics[i];
+    }
+    return n ? near[(size_t)gpu->index % n] : NULL;
+}
+
+/* The way between a GPU and a NIC with no CPU in it, in MB/s; 0: it cannot be told. */
+static int64_t direct_mbps(const struct machine *machine, const struct endpoint *gpu,
+                           const struct endpoint *nic)
+{
+    struct routes routes;
+    routes_between(machine, gpu, nic, &routes);
+    for (int i = 0; i < routes.n; i++)
+        if (routes.list[i].kind == ROUTE_PEER)
+            return routes.list[i].mbps;
+    return 0;
+}
+
+/* `direct`: expected of this NIC. One that is nearer and slower, for ACS on its way or its port, is
+ * no better. */
+static void check_far(const struct machine *machine, const struct endpoint *gpu,
+                      const struct endpoint *nic, int64_t direct, struct findings *findings)
+{
+    enum level nearest, here = routes_apart(machine, gpu, nic);
+    const struct machine_nic *this = machine_find_nic(machine, nic->name);
+    const struct machine_port *port = this ? assign_port(machine, this) : NULL;
+    const struct machine_nic *near =
+        here == LEVEL_UNKNOWN
+            ? NULL
+            : near_in_turn(machine, gpu, port ? number_or(port->mbit, 0) : 0, &nearest);
+    if (!near || nearest >= here)
+        return;
+    struct endpoint end = endpoint_of_nic(machine, near);
+    int64_t there = direct_mbps(machine, gpu, &end);
+    if (!there || !direct || there * 11 / 10 >= direct)
+        finding_add(findings, REASON_GDR_FAR, WEIGHT_SLOW, near->name.value,
+                    "%s is at distance %s, %s at %s", nic->name, level_name(here), near->name.value,
+                    level_name(nearest));
+}
+
+static void add_gdr(const struct machine *machine, const struct endpoint *gpu,
+                    const struct endpoint *nic, struct findings *findings)
+{
+    const struct machine_gpu *g = machine_find_gpu(machine, gpu->index);
+    const struct machine_rung *r;
+    int64_t direct = direct_mbps(machine, gpu, nic);
+    if (number_is(g->rdma, 0))
+        finding_repair(finding_add(findings, REASON_GDR_GPU, WEIGHT_OFF, NULL,
+                                   "%s (%s): CUDA attribute 116 is 0", gpu->name,
+                                   text_or(g->name, "?")),
+                       "set gpus[%" PRId64 "].rdma yes", gpu->index);
+    check_registration(machine, gpu, nic, findings);
+    if (!machine_find_rung(machine, gpu->index, nic->name, "export"))
+        check_untried(machine, gpu, nic, g, findings);
+    if ((r = rung(machine, gpu, nic, "transfer", "failed")))
+        repair_rung(machine, gpu, nic, "transfer",
+                    rung_finding(findings, REASON_GDR_DATA, WEIGHT_OFF, r));
+    r = rung(machine, gpu, nic, "speed", "ok");
+    if (r && direct && number_or(r->mbps, direct) < check_least(machine, direct))
+        finding_add(findings, REASON_GDR_SLOW, WEIGHT_SLOW, NULL,
+                    "%s %s: %" PRId64 " of %" PRId64 " MB/s", gpu->name, nic->name, r->mbps.value,
+                    direct);
+    check_far(machine, gpu, nic, direct, findings);
+    check_nic(machine, nic, findings);
+    /* of a way that is off for another cause, this is only good to know */
+    check_pcie_way(machine, gpu, nic,
+                   findings_turn_off(findings, WAY(ROUTE_PEER)) ? WEIGHT_NOTE : WEIGHT_SLOW,
+                   findings);
+    check_mapping(machine, g, findings);
+}
+
+void check_gdr(const struct machine *machine, const struct endpoint *gpu,
+               const struct endpoint *nic, struct findings *findings)
+{
+    struct findings own = {
+        .place = findings->place, .path = "GPUDirect RDMA", .ways = WAY(ROUTE_PEER)};
+    findings->path = own.path;
+    add_gdr(machine, gpu, nic, &own);
+    findings_merge(findings, &own);
+}
+
+/* --- GPU-initiated ---------------------------------------------------------------------------- */
+
+/* Without the NIC there are no queues; that it cannot be opened is told, and counted, as the NIC's
+ * own fault. */
+static void check_opened(const struct machine *machine, const struct endpoint *gpu,
+                         const struct endpoint *nic, struct findings *findings)
+{
+    bool library = !text_is(machine->drivers.libibverbs, "");
+    if (!library || number_is(machine->limits.uverbs_nodes, 0))
+        finding_add(findings, library ? REASON_NIC_NO_NODE : REASON_NIC_NO_VERBS, WEIGHT_NOTE, NULL,
+                    "%s %s: no queues without the NIC", gpu->name, nic->name);
+}
+
+void check_gda(const struct machine *machine, const struct endpoint *gpu,
+               const struct endpoint *nic, struct findings *findings)
+{
+    const struct machine_nic *n = machine_find_nic(machine, nic->name);
+    const struct machine_rung *doorbell = rung(machine, gpu, nic, "doorbell", "failed");
+    const struct machine_rung *queues = rung(machine, gpu, nic, "queues", "failed");
+    findings->path = "GPU-initiated RDMA";
+    findings->ways = 0; /* who posts the requests, not where the data goes */
+    if (n->driver.value && strncmp(n->driver.value, "mlx5", 4) != 0) {
+        finding_add(findings, REASON_GDA_NIC, WEIGHT_NOTE, nic->name, "%s is driven by %s",
+                    nic->name, *n->driver.value ? n->driver.value : "no driver");
+        return;
+    }
+    check_opened(machine, gpu, nic, findings);
+    if (text_is(machine->drivers.libmlx5, ""))
+        finding_add(findings, REASON_GDA_LIB, WEIGHT_OFF, NULL, "libmlx5.so.1 not found");
+    if (queues)
+        rung_finding(findings, REASON_GDA_DEVX, WEIGHT_OFF, queues);
+    if (number_is(machine->drivers.peer_mapping_override, 0))
+        finding_add(findings, REASON_GDA_PEER_MAPPING, WEIGHT_SLOW, NULL,
+                    "NVreg_RegistryDwords is \"%s\"",
+                    text_or(machine->drivers.registry_dwords, ""));
+    if (doorbell)
+        rung_finding(findings, REASON_GDA_UAR, WEIGHT_SLOW, doorbell);
+}
+
+void check_shared_nics(const struct machine *machine, const struct assignment *assignment,
+                       struct findings *findings)
+{
+    for (size_t n = 0; n < machine->n_nics; n++) {
+        int gpus = 0;
+        char names[128] = "";
+        for (int i = 0; i < assignment->n; i++) {
+            const struct assigned *a = &assignment->list[i];
+            if (a->nic != &machine->nics[n] || a->level == LEVEL_UNKNOWN)
+                continue;
+            gpus++;
+            size_t used = strlen(names);
+            snprintf(names + used, sizeof names - used, "%sgpu%" PRId64, used ? ", " : "",
+                     number_or(a->gpu->index, -1));
+        }
+        if (gpus > 1)
+            finding_add(findings, REASON_NIC_SHARED, WEIGHT_NOTE, machine->nics[n].name.value,
+                        "%s is the NIC of %s", text_or(machine->nics[n].name, "?"), names);
+    }
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static bool has_option(const char *options, const char *option)
+{
+    size_t length = strlen(option);
+    for (const char *at = options; at && *at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, option, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_mount(const struct machine_mount *mount, struct findings *findings)
+{
+    const char *type = text_or(mount->type, "unknown"), *options = text_or(mount->options, "");
+    const char *path = text_or(mount->path, "?");
+    bool nfs = strncmp(type, "nfs", 3) == 0;
+    if (!word_is_one_of(type, "ext4|xfs|lustre|nfs|nfs4|wekafs|gpfs|beegfs"))
+        finding_add(findings, REASON_FILE_SYSTEM, WEIGHT_OFF, path, "%s is of type %s", path, type);
+    bool bad = (strcmp(type, "ext4") == 0 && has_option(options, "data=journal")) ||
+               has_option(options, "compress") || (nfs && !has_option(options, "proto=rdma"));
+    if (bad)
+        finding_add(findings, REASON_FILE_OPTIONS, WEIGHT_OFF, path, "%s is mounted %s with %s",
+                    path, type, options);
+}
+
+/* NVIDIA names RAID 0 and 1. Parity the CPU computes from what is written, so it has to see it; of
+ * the others nothing is said. */
+static void check_raid_level(const struct machine_disk *disk, struct findings *findings)
+{
+    const char *level = text_or(disk->raid_level, ""), *name = text_or(disk->name, "?");
+    if (!text_is(disk->kind, "raid") || !*level || word_is_one_of(level, "raid0|raid1"))
+        return;
+    bool parity = word_is_one_of(level, "raid4|raid5|raid6");
+    finding_repair(finding_add(findings, REASON_FILE_RAID_LEVEL,
+                               parity ? WEIGHT_OFF : WEIGHT_UNKNOWN, name, "%s is of level %s",
+                               name, level),
+                   "set disks[%s].raid_level raid0", name);
+}
+
+static void check_disk(const struct machine *machine, const struct endpoint *gpu,
+                       const struct machine_mount *mount, struct findings *findings)
+{
+    const char *name = text_or(mount->disk, "");
+    const struct machine_disk *disk = machine_find_disk(machine, name);
+    const char *type = text_or(mount->type, "");
+    bool remote = word_is_one_of(type, "lustre|nfs|nfs4|wekafs|gpfs|beegfs");
+    if (remote)
+        return;
+    if (!disk || !disk->kind.value || !word_is_one_of(disk->kind.value, "nvme|nvme-of|raid")) {
+        finding_add(findings, REASON_FILE_DEVICE, WEIGHT_OFF, name, "%s lies on %s (%s)",
+                    text_or(mount->path, "?"), *name ? name : "no block device",
+                    disk ? text_or(disk->kind, "kind not known") : "not a disk of this machine");
+        return;
+    }
+    if (disk->raid_members_nvme.known &&
+        disk->raid_members_nvme.value < number_or(disk->raid_members, 0))
+        finding_repair(finding_add(findings, REASON_FILE_RAID, WEIGHT_OFF, name,
+                                   "%s: %" PRId64 " of %" PRId64 " members are NVMe drives", name,
+                                   disk->raid_members_nvme.value, disk->raid_members.value),
+                       "set disks[%s].raid_members_nvme %" PRId64, name, disk->raid_members.value);
+    check_raid_level(disk, findings);
+    const struct machine_pci *pci = machine_find_pci(machine, disk->bdf.value);
+    enum level level = routes_level(machine, gpu->pci, pci);
+    if (pci && gpu->pci && level >= LEVEL_PHB && level != LEVEL_UNKNOWN)
+        finding_add(findings, REASON_FILE_FAR, WEIGHT_SLOW, name, "%s and %s are at distance %s",
+                    gpu->name, name, level_name(level));
+}
+
+static bool has_word(const char *text, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)); at += length)
+        if ((at == text || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' '))
+            return true;
+    return false;
+}
+
+/* The kernel's own way for peer-to-peer transfers does without the module, but not for a RAID. */
+static bool p2pdma_serves(const struct machine *machine, const struct machine_mount *mount)
+{
+    const struct machine_disk *disk = machine_find_disk(machine, text_or(mount->disk, ""));
+    return number_is(machine->drivers.nvme_p2pdma, 1) && !(disk && text_is(disk->kind, "raid"));
+}
+
+static void check_module(const struct machine *machine, const struct machine_mount *mount,
+                         struct findings *findings)
+{
+    bool kernel = number_is(machine->drivers.nvme_p2pdma, 1);
+    bool serves = p2pdma_serves(machine, mount);
+    if (!number_is(machine->drivers.nvidia_fs, 0))
+        return;
+    struct finding *f =
+        finding_add(findings, REASON_FILE_NO_FS_MODULE, serves ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
+                    "module nvidia_fs is not loaded%s",
+                    kernel && !serves ? ", and by P2PDMA cuFile takes no RAID" : "");
+    if (kernel && !serves)
+        finding_remedy(f, "modprobe nvidia_fs (package nvidia-gds)", "");
+    finding_repair(f, "load module nvidia_fs");
+}
+
+/* The module is there, but nothing of this disk's kind has registered with it. */
+static void check_nvme_driver(const struct machine *machine, const struct machine_mount *mount,
+                              struct findings *findings)
+{
+    const struct machine_driver *d = &machine->drivers;
+    const struct machine_disk *disk = machine_find_disk(machine, text_or(mount->disk, ""));
+    const char *kind = disk ? text_or(disk->kind, "") : "";
+    const char *wanted = strcmp(kind, "nvme") == 0 || strcmp(kind, "raid") == 0 ? "nvme"
+                         : strcmp(kind, "nvme-of") == 0                         ? "nvme_rdma"
+                                                                                : NULL;
+    if (!wanted || !number_is(d->nvidia_fs, 1) || !d->nvidia_fs_modules.value ||
+        has_word(d->nvidia_fs_modules.value, wanted))
+        return;
+    finding_repair(finding_add(findings, REASON_FILE_NVME_DRIVER,
+                               p2pdma_serves(machine, mount) ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
+                               "registered with nvidia_fs: %s; %s is not",
+                               *d->nvidia_fs_modules.value ? d->nvidia_fs_modules.value : "nothing",
+                               wanted),
+                   "set drivers.nvidia_fs_modules %s", wanted);
+}
+
+/* Last of all: where a direct way is there, cuFile's other one is of no matter. */
+static void check_compat(const struct machine *machine, struct findings *findings)
+{
+    const struct machine_driver *d = &machine->drivers;
+    if (text_is(d->cufile_compat, "forced"))
+        finding_repair(finding_add(findings, REASON_FILE_COMPAT, WEIGHT_OFF, NULL,
+                                   "force_compat_mode is true in cufile.json"),
+                       "set drivers.cufile_compat allowed");
+    else if (text_is(d->cufile_compat, "allowed") && findings_turn_off(findings, WAY(ROUTE_PEER)))
+        finding_add(findings, REASON_FILE_COMPAT, WEIGHT_NOTE, NULL,
+                    "allow_compat_mode is true for cuFile, and no direct way is there");
+}
+
+static void add_file(const struct machine *machine, const struct endpoint *gpu, const char *path,
+                     const struct machine_mount *mount, struct findings *findings)
+{
+    const struct machine_gpu *g = machine_find_gpu(machine, gpu->index);
+    if (!mount) {
+        finding_add(findings, REASON_FILE_MOUNT, WEIGHT_UNKNOWN, NULL,
+                    "no mount of this machine covers %s", path);
+        return;
+    }
+    check_mount(mount, findings);
+    if (word_is_one_of(text_or(mount->type, "unknown"), "tmpfs|ramfs"))
+        finding_add(findings, REASON_FILE_BUFFERED, WEIGHT_OFF, mount->path.value,
+                    "%s is of type %s", text_or(mount->path, "?"), mount->type.value);
+    check_disk(machine, gpu, mount, findings);
+    if (!text_is(g->vendor, "nvidia"))
+        return;
+    check_module(machine, mount, findings);
+    check_nvme_driver(machine, mount, findings);
+    if (number_is(machine->drivers.nvme_p2pdma, 0) && number_is(machine->drivers.nvidia_fs, 0))
+        finding_repair(finding_add(findings, REASON_FILE_P2PDMA, WEIGHT_OFF, NULL,
+                                   "CONFIG_PCI_P2PDMA is not set in this kernel (%s)",
+                                   text_or(machine->system.kernel, "?")),
+                       "set drivers.nvme_p2pdma yes");
+    if (text_is(machine->drivers.libcufile, ""))
+        finding_repair(finding_add(findings, REASON_FILE_NO_CUFILE, WEIGHT_OFF, NULL,
+                                   "libcufile.so.0 not found"),
+                       "set drivers.libcufile libcufile.so.0");
+    else if (number_is(machine->limits.udev_data, 0))
+        finding_repair(finding_add(findings, REASON_FILE_CUFILE, WEIGHT_OFF, NULL,
+                                   "/run/udev/data is not here"),
+                       "set limits.udev_data yes");
+    if (text_is(machine->system.iommu_mode, "translated"))
+        finding_repair(
+            finding_add(findings, REASON_P2P_IOMMU,
+                        findings_turn_off(findings, WAY(ROUTE_PEER)) ? WEIGHT_NOTE : WEIGHT_SLOW,
+                        NULL, "IOMMU groups are of type DMA; kernel options \"%s\"",
+                        text_or(machine->system.iommu_options, "")),
+            "set iommu passthrough");
+    check_compat(machine, findings);
+}
+
+void check_file(const struct machine *machine, const struct endpoint *gpu, const char *path,
+                const struct machine_mount *mount, struct findings *findings)
+{
+    struct findings own = {
+        .place = findings->place, .path = "GPUDirect Storage", .ways = WAY(ROUTE_PEER)};
+    findings->path = own.path;
+    add_file(machine, gpu, path, mount, &own);
+    findings_merge(findings, &own);
+}
+
+/* The kernel's RDMA driver for a network controller that may be an RDMA NIC. Source: the tables of
+ * PCI devices in the kernel's drivers, and the PCI ID repository. */
+static const char *rdma_driver(const struct machine_pci *pci)
+{
+    static const struct {
+        int64_t vendor, first, last; /* devices */
+        const char *driver;
+    } nics[] = {{0x15b3, 0, 0xffff, "mlx5_ib (mlx4_ib before Connect-IB)"},
+                {0x8086, 0x1590, 0x159f, "irdma"}, /* E810 */
+                {0x8086, 0x37cc, 0x37d3, "irdma"}, /* X722 */
+                {0x14e4, 0x16c0, 0x17ff, "bnxt_re"},
+                {0x1d0f, 0xefa0, 0xefaf, "efa"},
+                {0x1077, 0x1600, 0x8fff, "qedr"},
+                {0x1425, 0, 0xffff, "iw_cxgb4"},
+                {0x15ad, 0x0820, 0x0820, "vmw_pvrdma"},
+                {0x1414, 0x00ba, 0x00ba, "mana_ib"}};
+    enum { CLASS_NETWORK = 0x02 };
+    int64_t device = number_or(pci->device, -1);
+    if (number_or(pci->class, 0) >> 16 != CLASS_NETWORK)
+        return NULL;
+    for (size_t i = 0; i < sizeof nics / sizeof nics[0]; i++)
+        if (number_is(pci->vendor, nics[i].vendor) && device >= nics[i].first &&
+            device <= nics[i].last)
+            return nics[i].driver;
+    return NULL;
+}
+
+void check_nic_keys(const struct machine *machine, struct findings *findings)
+{
+    const char *library = text_or(machine->drivers.libibverbs, "");
+    if (*library)
+        finding_add(findings, REASON_NIC_KEYS, WEIGHT_NOTE, NULL, "%zu RDMA devices, %s",
+                    machine->n_nics, library);
+}
+
+void check_no_nic(const struct machine *machine, struct findings *findings)
+{
+    for (size_t i = 0; i < machine->n_pci; i++) {
+        const char *driver = rdma_driver(&machine->pci[i]);
+        if (driver) {
+            finding_add(findings, REASON_NIC_NONE, WEIGHT_NOTE, driver,
+                        "no RDMA device in /sys/class/infiniband; %s (%04" PRIx64 ":%04" PRIx64
+                        ") may be one",
+                        text_or(machine->pci[i].bdf, "?"), (uint64_t)machine->pci[i].vendor.value,
+                        (uint64_t)machine->pci[i].device.value);
+            return;
+        }
+    }
+    finding_add(findings, REASON_NIC_ABSENT, WEIGHT_NOTE, NULL,
+                "no RDMA device in /sys/class/infiniband, and no PCI device that could be one");
+}

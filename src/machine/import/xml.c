@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* XML into a tree of elements, with lines. Knows no kind of file. */
+#include "machine/import/import.h"
+
+#include <string.h>
+
+#include "base/status.h"
+
+const char *xml_value(const struct xml_node *node, const char *key)
+{
+    for (size_t i = 0; i < node->n_attributes; i++)
+        if (strcmp(node->attributes[i].key, key) == 0)
+            return node->attributes[i].value;
+    return NULL;
+}
+
+bool xml_is(const struct xml_node *node, const char *name)
+{
+    return strcmp(node->name, name) == 0;
+}
+
+#ifdef WEFT_HAVE_EXPAT
+
+#include <expat.h>
+
+enum { DEPTH_MOST = 256, ELEMENTS_MOST = 65536, ATTRIBUTES_MOST = 256, TAG_MOST = 1 << 20 };
+
+struct parse {
+    struct import *im;
+    XML_Parser parser;
+    struct xml_node *root, *at;
+    int depth, elements;
+    weft_status status; /* of what we refuse ourselves */
+};
+
+static unsigned long line_of_parser(const struct parse *p)
+{
+    return (unsigned long)XML_GetCurrentLineNumber(p->parser);
+}
+
+static void refuse(struct parse *p, const char *what)
+{
+    if (!p->status)
+        p->status = import_fail(p->im, line_of_parser(p), "%s", what);
+    XML_StopParser(p->parser, XML_FALSE);
+}
+
+static void keep_attributes(struct parse *p, struct xml_node *node, const XML_Char **pairs)
+{
+    size_t n = 0;
+    while (pairs[2 * n])
+        n++;
+    if (n > ATTRIBUTES_MOST) {
+        refuse(p, "an element has more than 256 attributes: no machine's has as many");
+        return;
+    }
+    struct xml_attribute *kept = machine_alloc(p->im->machine, n * sizeof *kept);
+    for (size_t i = 0; i < n; i++) {
+        kept[i].key = machine_printf(p->im->machine, "%s", pairs[2 * i]);
+        kept[i].value = machine_printf(p->im->machine, "%s", pairs[2 * i + 1]);
+    }
+    node->attributes = kept;
+    node->n_attributes = n;
+}
+
+static void XMLCALL on_start(void *data, const XML_Char *name, const XML_Char **attributes)
+{
+    struct parse *p = data;
+    if (p->status)
+        return;
+    if (++p->depth > DEPTH_MOST) {
+        refuse(p, "elements are nested more than 256 deep: no machine is");
+        return;
+    }
+    if (++p->elements > ELEMENTS_MOST) {
+        refuse(p, "there are more than 65536 elements: no machine has as many");
+        return;
+    }
+    struct xml_node *node = machine_alloc(p->im->machine, sizeof *node);
+    node->name = machine_printf(p->im->machine, "%s", name);
+    node->line = line_of_parser(p);
+    node->parent = p->at;
+    keep_attributes(p, node, attributes);
+    if (!p->at)
+        p->root = node;
+    else if (p->at->last)
+        p->at->last->next = node;
+    else
+        p->at->first = node;
+    if (p->at)
+        p->at->last = node;
+    p->at = node;
+}
+
+static void XMLCALL on_end(void *data, const XML_Char *name)
+{
+    struct parse *p = data;
+    (void)name;
+    if (p->status)
+        return;
+    p->depth--;
+    p->at = p->at->parent;
+}
+
+/* No file of a topology has entities of its own; a few of them grow to any size. */
+static void XMLCALL on_entity(void *data, const XML_Char *entity, int parameter,
+                              const XML_Char *value, int length, const XML_Char *base,
+                              const XML_Char *system, const XML_Char *public,
+                              const XML_Char *notation)
+{
+    (void)entity, (void)parameter, (void)value, (void)length;
+    (void)base, (void)system, (void)public, (void)notation;
+    refuse(data, "the file declares entities, which are not read: write out what they stand for");
+}
+
+static weft_status end_parse(struct parse *p, enum XML_Status status)
+{
+    if (p->status)
+        return p->status;
+    if (status == XML_STATUS_OK)
+        return WEFT_OK;
+    enum XML_Error error = XML_GetErrorCode(p->parser);
+    bool cut = error == XML_ERROR_NO_ELEMENTS || error == XML_ERROR_UNCLOSED_TOKEN ||
+               error == XML_ERROR_PARTIAL_CHAR || error == XML_ERROR_UNCLOSED_CDATA_SECTION;
+    return import_fail(p->im, line_of_parser(p), "%s%s", XML_ErrorString(error),
+                       cut ? " (the file is cut off)" : "");
+}
+
+/* expat takes in a whole tag, with all its attributes, before it shows any of it. */
+static bool tags_are_short(const char *text, size_t length)
+{
+    const char *end = text + length;
+    for (const char *tag = memchr(text, '<', length); tag;
+         tag = memchr(tag, '<', (size_t)(end - tag))) {
+        const char *closed = memchr(tag, '>', (size_t)(end - tag));
+        if ((closed ? closed : end) - tag > TAG_MOST)
+            return false;
+        if (!closed)
+            return true;
+        tag = closed;
+    }
+    return true;
+}
+
+weft_status import_xml(struct import *im, const char *text, size_t length, struct xml_node **root)
+{
+    *root = NULL;
+    if (!tags_are_short(text, length))
+        return import_fail(im, 1, "a tag has more than 1 MiB: no machine's has as much");
+    struct parse p = {.im = im, .parser = XML_ParserCreate(NULL)};
+    if (!p.parser)
+        return base_fail(WEFT_ERR_NO_MEMORY, "%s: no memory for reading XML", im->name);
+    XML_SetUserData(p.parser, &p);
+    XML_SetElementHandler(p.parser, on_start, on_end);
+    XML_SetEntityDeclHandler(p.parser, on_entity);
+    weft_status status = end_parse(&p, XML_Parse(p.parser, text, (int)length, XML_TRUE));
+    XML_ParserFree(p.parser);
+    if (!status)
+        *root = p.root;
+    return status;
+}
+
+#else
+
+weft_status import_xml(struct import *im, const char *text, size_t length, struct xml_node **root)
+{
+    (void)text, (void)length;
+    *root = NULL;
+    return base_fail(WEFT_ERR_UNSUPPORTED,
+                     "%s is XML, and this weft was built without expat, which reads it: install "
+                     "libexpat1-dev and build again",
+                     im->name);
+}
+
+#endif

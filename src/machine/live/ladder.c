@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPU-NIC ladder. See ladder.h. Knows CUDA and verbs, and nothing of paths of the library. */
+#include "machine/live/ladder.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "driver/cuda.h"
+#include "driver/verbs.h"
+#include "machine/live/ladder_mlx5.h"
+#include "machine/live/ladder_verbs.h"
+
+enum { GPU_BYTES = 4 << 20, CHECK_BYTES = 4096, BELL_BYTES = 4096 };
+
+/* --- the GPU's side --------------------------------------------------------------------------- */
+
+/* NVML and CUDA number GPUs each in their own order: the PCI address tells which is which. */
+static bool find_device(const struct cuda *cuda, const char *bdf, CUdevice *device)
+{
+    int n = 0;
+    if (cuda->DeviceGetCount(&n) != CUDA_SUCCESS)
+        return false;
+    for (int i = 0; i < n; i++) {
+        char text[32] = "";
+        if (cuda->DeviceGet(device, i) == CUDA_SUCCESS &&
+            cuda->DeviceGetPCIBusId(text, sizeof text, *device) == CUDA_SUCCESS &&
+            strcasecmp(text, bdf) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void ask_flag(struct machine *machine, const struct cuda *cuda, CUdevice device,
+                     int attribute, struct machine_number *to)
+{
+    int value = 0;
+    char words[128];
+    CUresult result = cuda->DeviceGetAttribute(&value, attribute, device);
+    if (result == CUDA_SUCCESS)
+        number_set(to, value != 0);
+    else
+        number_unknown(machine, to, "cuDeviceGetAttribute(%d): %s", attribute,
+                       cuda_error_text(cuda, result, words, sizeof words));
+}
+
+static void ask_gpu(struct machine *machine, const struct cuda *cuda, struct machine_gpu *gpu)
+{
+    CUdevice device;
+    if (!gpu->bdf.value || !find_device(cuda, gpu->bdf.value, &device))
+        return;
+    ask_flag(machine, cuda, device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, &gpu->dmabuf);
+    ask_flag(machine, cuda, device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, &gpu->rdma);
+    ask_flag(machine, cuda, device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+             &gpu->vmm);
+}
+
+weft_status machine_ask_cuda(struct machine *machine)
+{
+    struct cuda cuda;
+    weft_status status = cuda_open(&cuda);
+    for (size_t i = 0; !status && i < machine->n_gpus; i++)
+        ask_gpu(machine, &cuda, &machine->gpus[i]);
+    if (!status)
+        cuda_close(&cuda);
+    return status;
+}
+
+/* --- rungs ------------------------------------------------------------------------------------ */
+
+struct climb {
+    struct machine *machine;
+    int64_t gpu;
+    const char *nic;
+    struct cuda cuda;
+    CUdeviceptr memory;
+    int dmabuf; /* file descriptor, -1 when none */
+};
+
+static struct machine_rung *add_rung(struct climb *c, const char *rung, const char *result,
+                                     int error, const char *detail)
+{
+    struct machine_rung *r = machine_find_rung(c->machine, c->gpu, c->nic, rung);
+    if (!r)
+        r = machine_add_rung(c->machine);
+    number_set(&r->gpu, c->gpu);
+    text_set(c->machine, &r->nic, c->nic);
+    text_set(c->machine, &r->rung, rung);
+    text_set(c->machine, &r->result, result);
+    number_set(&r->err, error);
+    text_set(c->machine, &r->detail, detail);
+    return r;
+}
+
+struct export
+{
+    bool ok;
+    int error;
+    char detail[200];
+};
+
+static void climb_export(struct climb *c, struct export *e)
+{
+    char words[128];
+    *e = (struct export){.error = ENOSYS};
+    c->dmabuf = -1;
+    if (!c->cuda.MemGetHandleForAddressRange) {
+        snprintf(e->detail, sizeof e->detail,
+                 "this CUDA driver has no cuMemGetHandleForAddressRange");
+        return;
+    }
+    CUresult result = c->cuda.MemGetHandleForAddressRange(&c->dmabuf, c->memory, GPU_BYTES,
+                                                          CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    snprintf(e->detail, sizeof e->detail, "cuMemGetHandleForAddressRange of %d bytes: %s",
+             GPU_BYTES, cuda_error_text(&c->cuda, result, words, sizeof words));
+    e->ok = result == CUDA_SUCCESS;
+    e->error = e->ok ? 0 : EOPNOTSUPP;
+    if (!e->ok)
+        c->dmabuf = -1;
+}
+
+static void record(struct climb *c, const char *rung, const struct rung_result *r)
+{
+    struct machine_rung *to = add_rung(c, rung, r->tried ? (r->ok ? "ok" : "failed") : "not-tried",
+                                       r->tried && !r->ok ? r->error : 0, r->detail);
+    if (r->mbps)
+        number_set(&to->mbps, r->mbps);
+}
+
+/* Whether the GPU may write the register. Real ones are of a device; a stand-in's are plain memory,
+ * which the driver takes without that flag alone. */
+static void try_bell(void *argument, void *reg, struct rung_result *r)
+{
+    const struct climb *c = argument;
+    char words[128];
+    uintptr_t page = (uintptr_t)reg & ~(uintptr_t)(BELL_BYTES - 1);
+    *r = (struct rung_result){.tried = true};
+    CUresult result = c->cuda.MemHostRegister(
+        (void *)page, BELL_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY);
+    if (result != CUDA_SUCCESS)
+        result = c->cuda.MemHostRegister((void *)page, BELL_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP);
+    snprintf(r->detail, sizeof r->detail, "cuMemHostRegister of the doorbell's page: %s",
+             cuda_error_text(&c->cuda, result, words, sizeof words));
+    r->ok = result == CUDA_SUCCESS;
+    r->error = r->ok ? 0 : EPERM;
+    if (r->ok)
+        c->cuda.MemHostUnregister((void *)page);
+}
+
+/* Of adapters that device code can give requests to. */
+static void climb_queues(struct climb *c)
+{
+    const struct machine_nic *nic = machine_find_nic(c->machine, c->nic);
+    const struct ladder_bell bell = {.try = try_bell, .argument = c};
+    struct rung_result queues, doorbell;
+    if (!nic || !nic->driver.value || strncmp(nic->driver.value, "mlx5", 4) != 0)
+        return;
+    ladder_mlx5(c->nic, &bell, &queues, &doorbell);
+    record(c, "queues", &queues);
+    record(c, "doorbell", &doorbell);
+}
+
+static weft_status climb_memory(struct climb *c)
+{
+    struct rung_result results[RUNGS];
+    struct export e;
+    climb_export(c, &e);
+    weft_status status =
+        ladder_verbs(c->nic, (uint64_t)c->memory, GPU_BYTES, CHECK_BYTES, c->dmabuf, results);
+    if (!status)
+        add_rung(c, "export", e.ok ? "ok" : "failed", e.error, e.detail);
+    static const char *const rungs[RUNGS] = {"dmabuf", "peermem", "transfer", "speed"};
+    for (int i = 0; !status && i < RUNGS; i++)
+        record(c, rungs[i], &results[i]);
+    if (!status)
+        climb_queues(c);
+    if (c->dmabuf >= 0)
+        close(c->dmabuf);
+    return status;
+}
+
+static weft_status climb_gpu(struct climb *c, const struct machine_gpu *gpu)
+{
+    CUdevice device;
+    CUcontext context;
+    CUresult result;
+    if (!find_device(&c->cuda, gpu->bdf.value, &device))
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "CUDA lists no GPU at %s; CUDA_VISIBLE_DEVICES may "
+                         "hide it",
+                         gpu->bdf.value);
+    if ((result = c->cuda.DevicePrimaryCtxRetain(&context, device)) != CUDA_SUCCESS)
+        return cuda_fail(&c->cuda, result, "cuDevicePrimaryCtxRetain of gpu%" PRId64, c->gpu);
+    weft_status status = WEFT_OK;
+    c->cuda.CtxPushCurrent(context);
+    if ((result = c->cuda.MemAlloc(&c->memory, GPU_BYTES)) != CUDA_SUCCESS) {
+        status = cuda_fail(&c->cuda, result, "cuMemAlloc of %d bytes", GPU_BYTES);
+    } else {
+        status = climb_memory(c);
+        c->cuda.MemFree(c->memory);
+    }
+    c->cuda.CtxPopCurrent(&context);
+    c->cuda.DevicePrimaryCtxRelease(device);
+    return status;
+}
+
+weft_status machine_climb(struct machine *machine, int64_t gpu, const char *nic)
+{
+    struct climb c = {.machine = machine, .gpu = gpu, .nic = nic, .dmabuf = -1};
+    struct machine_gpu *g = machine_find_gpu(machine, gpu);
+    if (!g || !text_is(g->vendor, "nvidia") || !g->bdf.value)
+        return base_fail(WEFT_ERR_UNSUPPORTED, "gpu%" PRId64 " is no NVIDIA GPU with a known place",
+                         gpu);
+    weft_status status = cuda_open(&c.cuda);
+    if (status)
+        return status;
+    ask_gpu(machine, &c.cuda, g);
+    status = climb_gpu(&c, g);
+    cuda_close(&c.cuda);
+    return status;
+}

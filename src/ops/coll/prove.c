@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See prove.h. */
+#include "ops/coll/prove.h"
+
+#include "base/config.h"
+#include "base/log.h"
+#include "gpu/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROVE_OFF_CHOICE = 2 };
+
+/* What a member tells the others. */
+struct finding {
+    int32_t status;
+    uint32_t found; /* enum coll_proof, and of which member */
+};
+
+bool coll_prove_wanted(void)
+{
+    return config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE && !config_bool(CONFIG_CHECK);
+}
+
+/* On a stream of its own: nothing that another team waits for stands in front of it. */
+static weft_status run_kernel(struct gpu *gpu, struct coll_call *call, int blocks)
+{
+    CUstream stream;
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    CUresult result = gpu->cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    if (result)
+        status = cuda_fail(&gpu->cuda, result, "cuStreamCreate for the proof of lines");
+    if (!status) {
+        for (int i = 0; i < COLL_PROOF_ROUNDS && !status; i++)
+            status = gpu_coll_launch(gpu, COLL_weft_coll_prove_lines, (unsigned)blocks,
+                                     COLL_PROOF_THREADS, stream, call);
+        if (!status)
+            status = gpu_wait_stream(gpu, stream, "the proof of lines");
+        gpu->cuda.StreamDestroy(stream);
+    }
+    gpu_leave(&gpu->device);
+    return status;
+}
+
+static const char *words(enum coll_proof found)
+{
+    return found == COLL_PROOF_TORN  ? "lines in parts"
+           : found == COLL_PROOF_FEW ? "too few changes of lines"
+                                     : "no end of the proof";
+}
+
+/* The same at every member: their kernels take turns, by the millisecond, and never see each other
+ * at work. */
+static bool share_a_gpu(const struct weft_team *team)
+{
+    const struct gpu *gpu = team->job->gpu;
+    for (int i = 0; i < team->n; i++)
+        for (int k = 0; k < i; k++) {
+            const CUuuid *a = &gpu->heap.windows[gpu->slot_of[team->pes[i]]].gpu.uuid;
+            const CUuuid *b = &gpu->heap.windows[gpu->slot_of[team->pes[k]]].gpu.uuid;
+            if (memcmp(a, b, sizeof *a) == 0)
+                return true;
+        }
+    return false;
+}
+
+weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, int blocks,
+                             bool *proven)
+{
+    struct gpu *gpu = team->job->gpu;
+    const struct finding *all = team->scratch;
+    struct finding mine = {0};
+    uint64_t found = 0;
+    *proven = false;
+    if (share_a_gpu(team)) {
+        if (team->me == 0)
+            log_debug("collectives of %d PEs go by packets and not by lines: some share a GPU",
+                      team->n);
+        return WEFT_OK;
+    }
+    weft_status status = run_kernel(gpu, call, blocks);
+    if (!status)
+        status = gpu_coll_proof(gpu, team->slot, &found);
+    mine.status = (int32_t)status;
+    mine.found = (uint32_t)found;
+    weft_status told = coll_exchange(team, BOX_OP_SYNC, &mine, team->scratch, sizeof mine);
+    bool whole = !status && !told;
+    for (int i = 0; i < team->n && !told; i++) {
+        enum coll_proof saw = (enum coll_proof)(all[i].found >> COLL_PROOF_SHIFT);
+        int of = (int)(all[i].found & ((1 << COLL_PROOF_SHIFT) - 1));
+        whole &= saw == COLL_PROOF_GOOD;
+        if (all[i].status && !status)
+            status = base_fail((weft_status)all[i].status,
+                               "PE %d could not make collectives on its GPU ready", team->pes[i]);
+        else if (!all[i].status && saw != COLL_PROOF_GOOD && team->me == 0)
+            log_debug("collectives of %d PEs go by packets and not by lines: PE %d saw %s of PE %d",
+                      team->n, team->pes[i], words(saw), team->pes[of < team->n ? of : 0]);
+    }
+    if (whole && team->me == 0)
+        log_debug("collectives of %d PEs may go by lines of up to %d blocks: all came whole",
+                  team->n, blocks);
+    *proven = whole;
+    return status ? status : told;
+}

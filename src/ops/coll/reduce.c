@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reductions. Small vectors: everyone sends everyone its vector as a packet and combines. Larger:
+ * member i combines chunk i of all sources, tile by tile in its first-level cache, and stores the
+ * result into all destinations; by node in nodes_reduce.c, where the order of the team allows
+ * it. Either way each element is combined once, in the order of the team, so all members get the
+ * same bits. */
+#include "ops/coll/reduce.h"
+
+#include "ops/coll/coll.h"
+
+#include <weft/device/arithmetic.h>
+
+#include <stdlib.h>
+
+enum {
+    TILE_BYTES = 16 * 1024,
+    SMALL_STACK_BYTES = 64 * PACKET_BYTES,
+    FETCH_BYTES = 1 << 20,   /* private memory for what comes from members that are not mapped */
+    LEAST_FETCH = 16 * 1024, /* of one of them at a time */
+};
+
+static const size_t alignment_of[WEFT_TYPE_COUNT] = {
+#define ALIGNMENT(name, size, ctype) [name] = _Alignof(ctype),
+    WEFT_TYPE_LIST(ALIGNMENT)
+#undef ALIGNMENT
+};
+
+struct reduction {
+    struct weft_team *team;
+    const struct combiner *c; /* no scaled sum */
+    struct place from, to;
+};
+
+static weft_status reduce_small(const struct reduction *reduction, void *dst, const void *src,
+                                size_t n)
+{
+    _Alignas(16) char all[SMALL_STACK_BYTES];
+    _Alignas(16) char acc[PACKET_BYTES + 8], next[PACKET_BYTES + 8];
+    struct weft_team *team = reduction->team;
+    size_t bytes = n * reduction->c->element;
+    weft_status status = coll_exchange(team, BOX_OP_REDUCE, src, all, bytes);
+    if (status)
+        return status;
+    access_copy(acc, all, bytes);
+    for (int i = 1; i < team->n; i++) {
+        access_copy(next, all + (size_t)i * bytes, bytes);
+        reduction->c->combine(acc, next, n);
+    }
+    reduce_end(reduction->c, acc, n, team->n);
+    access_copy(dst, acc, bytes);
+    return WEFT_OK;
+}
+
+/* All members' memory is mapped here. */
+static weft_status reduce_tile(const struct reduction *reduction, size_t offset, size_t bytes)
+{
+    _Alignas(64) char acc[TILE_BYTES];
+    struct weft_team *team = reduction->team;
+    struct place from = reduction->from, to = reduction->to;
+    from.offset += offset;
+    to.offset += offset;
+    memcpy(acc, coll_address(team, 0, from), bytes);
+    for (int i = 1; i < team->n; i++)
+        reduction->c->combine(acc, coll_address(team, i, from), bytes / reduction->c->element);
+    reduce_end(reduction->c, acc, bytes / reduction->c->element, team->n);
+    weft_status status = WEFT_OK;
+    for (int k = 0; k < team->n && !status; k++)
+        status = coll_put(team, (team->me + k) % team->n, to, acc, bytes);
+    return status;
+}
+
+static weft_status everyone(struct weft_team *team, uint64_t phase)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < team->n && !status; i++)
+        if (i != team->me)
+            status = coll_notify(team, i, phase);
+    for (int i = 0; i < team->n && !status; i++)
+        if (i != team->me)
+            status = coll_await(team, i, phase, BOX_OP_REDUCE);
+    return status;
+}
+
+/* Byte where the part of the vector that a member works on begins; it ends where the next one's
+ * does. */
+static size_t chunk_begin(const struct reduction *reduction, size_t n, int member)
+{
+    size_t per_line = 64 / reduction->c->element;
+    size_t lines = (n + per_line - 1) / per_line;
+    size_t first = lines * (size_t)member / (size_t)reduction->team->n * per_line;
+    return (first < n ? first : n) * reduction->c->element;
+}
+
+/* ------------------------------------------------------------------- where some are not mapped */
+
+/* A tile of a vector that comes from members whose memory is not mapped here, all at the same time,
+ * while the tile before it is combined. */
+struct fetched {
+    const struct reduction *reduction;
+    size_t begin, bytes; /* the part */
+    size_t tile;
+    int far;    /* members that are not mapped */
+    char *room; /* the result, and two tiles of each of these by turns */
+};
+
+static char *far_room(const struct fetched *f, size_t tile, int which)
+{
+    return f->room + (1 + (tile & 1) * (size_t)f->far + (size_t)which) * f->tile;
+}
+
+static size_t tile_bytes(const struct fetched *f, size_t tile)
+{
+    size_t left = f->bytes - tile * f->tile;
+    return left < f->tile ? left : f->tile;
+}
+
+static struct place tile_at(const struct fetched *f, struct place of, size_t tile)
+{
+    return (struct place){of.segment, of.offset + f->begin + tile * f->tile};
+}
+
+static char *own_place(struct weft_team *team, struct place place)
+{
+    return team->job->segments[place.segment].base + place.offset;
+}
+
+static bool is_far(struct weft_team *team, int member)
+{
+    return member != team->me && !team->mailbox_at[member];
+}
+
+static weft_status ask_for_tile(const struct fetched *f, size_t tile)
+{
+    struct weft_team *team = f->reduction->team;
+    char *from = own_place(team, tile_at(f, f->reduction->from, tile));
+    weft_status status = WEFT_OK;
+    int which = 0;
+    for (int i = 0; i < team->n && !status; i++)
+        if (is_far(team, i))
+            status = weft_get_nbi(team->job->system_ctx, far_room(f, tile, which++), from,
+                                  tile_bytes(f, tile), team->pes[i]);
+    return status;
+}
+
+static void combine_tile(const struct fetched *f, size_t tile)
+{
+    struct weft_team *team = f->reduction->team;
+    struct place at = tile_at(f, f->reduction->from, tile);
+    size_t bytes = tile_bytes(f, tile);
+    int which = 0;
+    for (int i = 0; i < team->n; i++) {
+        const char *source = is_far(team, i) ? far_room(f, tile, which++)
+                             : i == team->me ? own_place(team, at)
+                                             : coll_address(team, i, at);
+        if (i == 0)
+            memcpy(f->room, source, bytes);
+        else
+            f->reduction->c->combine(f->room, source, bytes / f->reduction->c->element);
+    }
+    reduce_end(f->reduction->c, f->room, bytes / f->reduction->c->element, team->n);
+    memcpy(own_place(team, tile_at(f, f->reduction->to, tile)), f->room, bytes);
+}
+
+/* The result of a part, in this PE's destination. */
+static weft_status reduce_fetched(const struct reduction *reduction, size_t begin, size_t bytes)
+{
+    struct weft_team *team = reduction->team;
+    struct fetched f = {.reduction = reduction, .begin = begin, .bytes = bytes};
+    if (!bytes)
+        return WEFT_OK;
+    for (int i = 0; i < team->n; i++)
+        f.far += is_far(team, i);
+    f.tile = FETCH_BYTES / (2 * (size_t)f.far + 1) / 64 * 64;
+    f.tile = f.tile < LEAST_FETCH ? LEAST_FETCH : f.tile;
+    f.tile = f.tile > bytes ? (bytes + 63) / 64 * 64 : f.tile;
+    f.room = malloc((2 * (size_t)f.far + 1) * f.tile);
+    if (!f.room)
+        return job_fail_all(team->job, WEFT_ERR_NO_MEMORY, "no private memory to reduce");
+    weft_status status = ask_for_tile(&f, 0);
+    for (size_t tile = 0; tile * f.tile < bytes && !status; tile++) {
+        status = weft_quiet(team->job->system_ctx);
+        if (!status && (tile + 1) * f.tile < bytes)
+            status = ask_for_tile(&f, tile + 1);
+        if (!status)
+            combine_tile(&f, tile);
+    }
+    if (!status) /* else what was asked for may still come */
+        free(f.room);
+    return status;
+}
+
+/* A team with nodes whose members the order of the elements goes to and fro between: each member
+ * works on its part, whose result then goes once to each node. */
+static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n, uint64_t phase)
+{
+    struct weft_team *team = reduction->team;
+    size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *bytes = at + team->n;
+    if (!at)
+        return job_fail_all(team->job, WEFT_ERR_NO_MEMORY,
+                            "no private memory for sizes of a reduction");
+    for (int i = 0; i < team->n; i++) {
+        at[i] = chunk_begin(reduction, n, i);
+        bytes[i] = chunk_begin(reduction, n, i + 1) - at[i];
+    }
+    struct place mine = {reduction->to.segment, reduction->to.offset + at[team->me]};
+    weft_status status = coll_nodes_sync(team, BOX_OP_REDUCE, phase);
+    if (!status)
+        status = reduce_fetched(reduction, at[team->me], bytes[team->me]);
+    if (!status)
+        status = coll_nodes_collect(team, BOX_OP_REDUCE, reduction->to, own_place(team, mine), at,
+                                    bytes, phase + 1);
+    free(at);
+    return status;
+}
+
+/* Phases: all sources are ready; all chunks are in all destinations (and all sources are read). */
+static weft_status reduce_large(const struct reduction *reduction, size_t n, uint64_t phase)
+{
+    struct weft_team *team = reduction->team;
+    size_t begin = chunk_begin(reduction, n, team->me),
+           end = chunk_begin(reduction, n, team->me + 1);
+    struct place mine = {reduction->to.segment, reduction->to.offset + begin};
+    weft_status status = everyone(team, phase);
+    if (team->direct) {
+        for (size_t at = begin; at < end && !status; at += TILE_BYTES)
+            status = reduce_tile(reduction, at, end - at < TILE_BYTES ? end - at : TILE_BYTES);
+        return status ? status : everyone(team, phase + 1);
+    }
+    if (!status)
+        status = reduce_fetched(reduction, begin, end - begin);
+    for (int k = 1; k < team->n && begin < end && !status; k++)
+        status = coll_put(team, (team->me + k) % team->n, mine, own_place(team, mine), end - begin);
+    return status ? status : everyone(team, phase + 1);
+}
+
+static weft_status reduce_by(const char *name, struct weft_team *team, void *dst, const void *src,
+                             size_t n, const struct combiner *c)
+{
+    struct reduction reduction = {.team = team, .c = c};
+    size_t bytes;
+    if (__builtin_mul_overflow(n, c->element, &bytes))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
+    uint64_t phase;
+    weft_status status = coll_begin(name, team, BOX_OP_REDUCE, -1, bytes, reduce_detail(c), &phase);
+    if (status || n == 0)
+        return status;
+    status = coll_place(name, "dst", team, dst, bytes, &reduction.to);
+    if (!status)
+        status = coll_place(name, "src", team, src, bytes, &reduction.from);
+    if (status)
+        return status;
+    size_t apart = dst < src ? (size_t)((const char *)src - (const char *)dst)
+                             : (size_t)((const char *)dst - (const char *)src);
+    if (unlikely(team->job->checking) && apart && apart < bytes)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: dst %p and src %p overlap by %zu of %zu bytes; they may be the same "
+                         "or lie apart",
+                         name, dst, src, bytes - apart, bytes);
+    bool kernel = false;
+    if (c->type != WEFT_LONG_DOUBLE && coll_on_gpu(team, dst, src))
+        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+    if (status || kernel)
+        return status ? status : coll_kernel_reduction(name, team, true, dst, src, bytes, c);
+    if (!c->combine || c->op == WEFT_DEV_SCALED || coll_on_gpu(team, dst, src))
+        return coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, c, COLL_EVERYWHERE);
+    if ((uintptr_t)dst % alignment_of[c->type] || (uintptr_t)src % alignment_of[c->type])
+        return base_fail(WEFT_ERR_ALIGNMENT, "%s: dst %p or src %p is not aligned for its type",
+                         name, dst, src);
+    if (bytes <= PACKET_BYTES && bytes * (size_t)team->n <= SMALL_STACK_BYTES)
+        return reduce_small(&reduction, dst, src, n);
+    if (team->nodes && (team->nodes->in_order || reduce_any_order(c->type))) {
+        struct coll_nodes_reduction what = {c, reduction.from, reduction.to};
+        return coll_nodes_reduce(team, &what, n, phase);
+    }
+    if (team->nodes)
+        return reduce_over_nodes(&reduction, n, phase);
+    return reduce_large(&reduction, n, phase);
+}
+
+WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n,
+                                    weft_type type, weft_op op)
+{
+    struct combiner c;
+    weft_status status = reduce_combiner("weft_reduce", type, op, &c);
+    return status ? status : reduce_by("weft_reduce", team, dst, src, n, &c);
+}
+
+WEFT_EXPORT weft_status weft_reduce_scaled(weft_team *team, void *dst, const void *src, size_t n,
+                                           weft_type type, const void *factor)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reduce_scaled", team, type, factor, &c);
+    return status ? status : reduce_by("weft_reduce_scaled", team, dst, src, n, &c);
+}
+
+WEFT_EXPORT weft_status weft_reduce_weighted(weft_team *team, void *dst, const void *src, size_t n,
+                                             weft_type type, const void *factor)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reduce_weighted", team, type, factor, &c);
+    c.weighted = true;
+    return status ? status : reduce_by("weft_reduce_weighted", team, dst, src, n, &c);
+}

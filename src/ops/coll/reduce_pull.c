@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reductions over any memory and any path: each member gets what it combines from all, piece by
+ * piece, and puts the result into all destinations, or its own. For what the quicker ways
+ * (reduce.c, the kernels of kernel.c) do not serve: GPU memory that members do not reach,
+ * types of 16 and 8 bits and scaled sums in host memory, and reducescatter. */
+#include "ops/coll/kernel.h"
+
+#include <weft/device/arithmetic.h>
+
+#include <stdlib.h>
+
+enum { CHUNK_BYTES = 4 << 20 };
+
+static inline struct weft_dev_vec16 element(const char *at, size_t bytes)
+{
+    struct weft_dev_vec16 v = {0, 0};
+    memcpy(&v, at, bytes);
+    return v;
+}
+
+/* Types of 16 and 8 bits are combined in binary32, as device code does it. */
+static void widen(float *acc, const char *in, size_t n, const struct combiner *c, bool begin)
+{
+    const struct weft_dev_how h = {c->type, c->op, 1, 1, 0, (double)c->factor};
+    for (size_t i = 0; i < n; i++) {
+        float x = weft_dev_wide_load(h, element(in + i * c->element, c->element), 0, 1);
+        acc[i] = begin ? x : weft_dev_combine_f32(weft_dev_pair_op(c->op), acc[i], x);
+    }
+}
+
+static void round_all(char *result, const float *acc, size_t n, const struct combiner *c,
+                      int members)
+{
+    for (size_t i = 0; i < n; i++) {
+        float x = c->op == WEFT_AVG ? weft_dev_mean_f32(acc[i], members) : acc[i];
+        uint16_t bits = weft_dev_narrow_f32(c->type, x);
+        memcpy(result + i * c->element, &bits, c->element);
+    }
+}
+
+/* Where a member's piece comes, where it is combined, and in the end the result. */
+struct rooms {
+    char *in, *acc;
+};
+
+/* factors: of a weighted sum; else NULL. */
+static weft_status combine_pulled(struct weft_team *team, const char *src, size_t n,
+                                  const struct combiner *combiner, const long double *factors,
+                                  struct rooms rooms, char **result)
+{
+    weft_status status = WEFT_OK;
+    struct combiner here = *combiner;
+    const struct combiner *c = &here;
+    bool wide = !c->combine;
+    for (int i = 0; i < team->n && !status; i++) {
+        if (factors)
+            here.factor = factors[i];
+        char *to = i || wide ? rooms.in : rooms.acc;
+        status = weft_get(team->job->system_ctx, to, src, n * c->element, team->pes[i]);
+        if (!status && wide)
+            widen((float *)(void *)rooms.acc, rooms.in, n, c, i == 0);
+        else if (!status)
+            reduce_scale(c, to, n);
+        if (!status && !wide && i)
+            c->combine(rooms.acc, rooms.in, n);
+    }
+    *result = wide ? rooms.in : rooms.acc;
+    if (wide && !status)
+        round_all(rooms.in, (const float *)(void *)rooms.acc, n, c, team->n);
+    else if (!status)
+        reduce_end(c, rooms.acc, n, team->n);
+    return status;
+}
+
+/* Everyone's, by member; NULL where all have one. */
+static weft_status exchange_factors(struct weft_team *team, enum box_operation operation,
+                                    const struct combiner *c, long double **factors)
+{
+    *factors = NULL;
+    if (!c->weighted)
+        return WEFT_OK;
+    *factors = malloc((size_t)team->n * sizeof **factors);
+    if (!*factors)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d factors", team->n);
+    return coll_exchange(team, operation, &c->factor, *factors, sizeof **factors);
+}
+
+weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operation, void *dst,
+                             const void *src, size_t n, const struct combiner *c, int root)
+{
+    struct weft_ctx *ctx = team->job->system_ctx;
+    bool everywhere = root == COLL_EVERYWHERE;
+    size_t members = (size_t)team->n, me = (size_t)team->me;
+    size_t per_chunk = CHUNK_BYTES / c->element, to_me = root == COLL_EACH ? n * me : 0;
+    size_t first = everywhere ? n * me / members : 0;
+    size_t last = everywhere ? n * (me + 1) / members : n;
+    if (root >= 0 && team->me != root)
+        last = first;
+    struct rooms rooms;
+    rooms.in = malloc(5 * CHUNK_BYTES); /* binary32 takes up to four times the bytes */
+    rooms.acc = rooms.in + CHUNK_BYTES;
+    weft_status status =
+        rooms.in ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
+    long double *factors = NULL;
+    if (!status)
+        status = exchange_factors(team, operation, c, &factors);
+    /* Sources are ready. Each element is read by one member only, and before it is overwritten. */
+    if (!status)
+        status = coll_sync(team, operation);
+    for (size_t at = first; at < last && !status; at += per_chunk) {
+        size_t now = last - at < per_chunk ? last - at : per_chunk;
+        char *result, *to = (char *)dst + at * c->element;
+        status = combine_pulled(team, (const char *)src + (to_me + at) * c->element, now, c,
+                                factors, rooms, &result);
+        for (size_t i = 0; i < (everywhere ? members : 1) && !status; i++)
+            status = weft_put_nbi(ctx, to, result, now * c->element,
+                                  team->pes[everywhere ? (me + i) % members : me]);
+        status = status ? status : weft_quiet(ctx);
+    }
+    free(factors);
+    free(rooms.in);
+    return coll_finish_puts(team, operation, status);
+}
+
+weft_status coll_scaled(const char *function, struct weft_team *team, weft_type type,
+                        const void *factor, struct combiner *c)
+{
+    _Alignas(16) char bytes[sizeof(long double)];
+    weft_status status = reduce_scaled_combiner(function, type, factor, c);
+    struct gpu *gpu = team ? team->job->gpu : NULL;
+    if (status)
+        return status;
+    if (gpu && gpu_place_of(gpu, factor) == GPU_PLACE_DEVICE)
+        status = gpu_copy(gpu, 0, bytes, factor, reduce_factor_bytes(type), GPU_DONE);
+    else
+        memcpy(bytes, factor, reduce_factor_bytes(type));
+    c->factor = status ? 0 : reduce_factor_of(type, bytes);
+    c->factor_at = NULL;
+    return status;
+}
+
+static weft_status reducescatter(const char *name, struct weft_team *team, void *dst,
+                                 const void *src, size_t n, const struct combiner *c)
+{
+    size_t bytes, all = 0;
+    if (__builtin_mul_overflow(n, c->element, &bytes) ||
+        (team && __builtin_mul_overflow(bytes, (size_t)team->n, &all)))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
+    uint64_t phase;
+    weft_status status =
+        coll_begin(name, team, BOX_OP_REDUCESCATTER, -1, bytes, reduce_detail(c), &phase);
+    struct place to, from;
+    if (status || n == 0)
+        return status;
+    status = coll_place(name, "dst", team, dst, bytes, &to);
+    if (!status)
+        status = coll_place(name, "src", team, src, all, &from);
+    if (status)
+        return status;
+    const char *d = dst, *s = src;
+    if (d != s + (size_t)team->me * bytes && d < s + all && s < d + bytes)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: dst %p (%zu bytes) and src %p (%zu bytes) overlap; dst may be this "
+                         "member's block of src, or lie apart",
+                         name, dst, bytes, src, all);
+    bool kernel = false;
+    if (c->type != WEFT_LONG_DOUBLE)
+        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+    if (status || kernel)
+        return status ? status : coll_kernel_reduction(name, team, false, dst, src, bytes, c);
+    return coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, c, COLL_EACH);
+}
+
+WEFT_EXPORT weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size_t n,
+                                           weft_type type, weft_op op)
+{
+    struct combiner c;
+    weft_status status = reduce_combiner("weft_reducescatter", type, op, &c);
+    return status ? status : reducescatter("weft_reducescatter", team, dst, src, n, &c);
+}
+
+WEFT_EXPORT weft_status weft_reducescatter_scaled(weft_team *team, void *dst, const void *src,
+                                                  size_t n, weft_type type, const void *factor)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reducescatter_scaled", team, type, factor, &c);
+    return status ? status : reducescatter("weft_reducescatter_scaled", team, dst, src, n, &c);
+}
+
+WEFT_EXPORT weft_status weft_reducescatter_weighted(weft_team *team, void *dst, const void *src,
+                                                    size_t n, weft_type type, const void *factor)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reducescatter_weighted", team, type, factor, &c);
+    c.weighted = true;
+    return status ? status : reducescatter("weft_reducescatter_weighted", team, dst, src, n, &c);
+}
+
+static weft_status reduce_to(const char *name, struct weft_team *team, void *dst, const void *src,
+                             size_t n, const struct combiner *c, int root)
+{
+    struct place to, from;
+    size_t bytes;
+    uint64_t phase;
+    if (__builtin_mul_overflow(n, c->element, &bytes))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
+    weft_status status =
+        coll_begin(name, team, BOX_OP_REDUCE_TO, root, bytes, reduce_detail(c), &phase);
+    if (!status)
+        status = coll_check_root(name, team, root);
+    if (status || n == 0)
+        return status;
+    status = coll_place(name, "dst", team, dst, bytes, &to);
+    if (!status)
+        status = coll_place(name, "src", team, src, bytes, &from);
+    const char *d = dst, *s = src;
+    if (!status && d != s && d < s + bytes && s < d + bytes)
+        status = base_fail(WEFT_ERR_ARGUMENT,
+                           "%s: dst %p and src %p overlap; they may be the same or lie apart", name,
+                           dst, src);
+    if (status)
+        return status;
+    struct coll_ask ask = {.function = name,
+                           .what = COLL_REDUCE_TO,
+                           .dst = dst,
+                           .src = src,
+                           .bytes = bytes,
+                           .root = root,
+                           .type = c->type,
+                           .op = c->op,
+                           .factor = (double)c->factor,
+                           .weighted = c->weighted};
+    bool kernel = false;
+    if (c->type != WEFT_LONG_DOUBLE)
+        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+    if (status || kernel)
+        return status ? status : coll_kernel_call(team, &ask);
+    return coll_pull_reduce(team, BOX_OP_REDUCE_TO, dst, src, n, c, root);
+}
+
+WEFT_EXPORT weft_status weft_reduce_to(weft_team *team, void *dst, const void *src, size_t n,
+                                       weft_type type, weft_op op, int root)
+{
+    struct combiner c;
+    weft_status status = reduce_combiner("weft_reduce_to", type, op, &c);
+    return status ? status : reduce_to("weft_reduce_to", team, dst, src, n, &c, root);
+}
+
+WEFT_EXPORT weft_status weft_reduce_to_scaled(weft_team *team, void *dst, const void *src, size_t n,
+                                              weft_type type, const void *factor, int root)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reduce_to_scaled", team, type, factor, &c);
+    return status ? status : reduce_to("weft_reduce_to_scaled", team, dst, src, n, &c, root);
+}
+
+WEFT_EXPORT weft_status weft_reduce_to_weighted(weft_team *team, void *dst, const void *src,
+                                                size_t n, weft_type type, const void *factor,
+                                                int root)
+{
+    struct combiner c;
+    weft_status status = coll_scaled("weft_reduce_to_weighted", team, type, factor, &c);
+    c.weighted = true;
+    return status ? status : reduce_to("weft_reduce_to_weighted", team, dst, src, n, &c, root);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collective allocation. Every PE makes the same calls on its own heap (memory/heap.h), so the
+ * offsets agree. The PEs compare their arguments before, because a mismatch would silently break
+ * that for ever, and their outcomes after: what fails at one PE fails at all. */
+#include "boot/agree.h"
+#include "ops/coll/coll.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { DEFAULT_ALIGN = 64 };
+
+struct request {
+    uint64_t operation, bytes, align, offset, kind;
+};
+
+/* Returns when all PEs have arrived with the same request, and what they put before is complete. */
+static weft_status compare_requests(const char *function, struct weft_job *job, struct request mine)
+{
+    const struct request *all = job->world->scratch;
+    weft_status status = coll_exchange(job->world, (enum box_operation)mine.operation, &mine,
+                                       job->world->scratch, sizeof mine);
+    for (int pe = 0; pe < job->npes && !status; pe++) {
+        if (memcmp(&all[pe], &mine, sizeof mine) == 0)
+            continue;
+        status = base_fail(
+            WEFT_ERR_MISMATCH,
+            "%s: PE %d calls %s with %llu bytes, align %llu, offset %llu, kind %llu; PE %d calls "
+            "%s "
+            "with %llu bytes, align %llu, offset %llu, kind %llu",
+            function, job->pe, box_operation_name((uint32_t)mine.operation),
+            (unsigned long long)mine.bytes, (unsigned long long)mine.align,
+            (unsigned long long)mine.offset, (unsigned long long)mine.kind, pe,
+            box_operation_name((uint32_t)all[pe].operation), (unsigned long long)all[pe].bytes,
+            (unsigned long long)all[pe].align, (unsigned long long)all[pe].offset,
+            (unsigned long long)all[pe].kind);
+    }
+    return status;
+}
+
+/* What came of a step at one PE. */
+struct outcome {
+    int64_t status;
+    uint64_t offset;
+};
+
+_Static_assert(sizeof(struct request) <= PACKET_BYTES, "a request is one packet");
+
+/* The end of a collective step, and a sync. WEFT_OK: it succeeded at every PE, at the same offset.
+ * Else every PE gets an error (its own, where it has one) and undoes what it did. Offsets that
+ * differ make the job fail, because its heaps are then not alike. */
+static weft_status settle(const char *function, struct weft_job *job, enum box_operation operation,
+                          weft_status status, size_t offset)
+{
+    const struct outcome *all = job->world->scratch;
+    struct outcome mine = {status, status ? 0 : offset};
+    char sentence[512] = "";
+    if (status)
+        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+    weft_status exchanged =
+        coll_exchange(job->world, operation, &mine, job->world->scratch, sizeof mine);
+    if (status)
+        return base_fail(status, "%s", sentence);
+    for (int pe = 0; pe < job->npes && !exchanged; pe++) {
+        if (all[pe].status)
+            return base_fail((weft_status)all[pe].status,
+                             "%s: refused, because PE %d failed: %s; that PE says more", function,
+                             pe, weft_status_text((weft_status)all[pe].status));
+        if (all[pe].offset != offset) {
+            base_fail(WEFT_ERR_MISMATCH,
+                      "%s: the heaps are no longer alike: offset %zu at PE %d, %llu at PE %d",
+                      function, offset, job->pe, (unsigned long long)all[pe].offset, pe);
+            exchanged = job_fail(job, WEFT_ERR_MISMATCH, weft_last_error());
+        }
+    }
+    return exchanged;
+}
+
+static weft_status check_job(const char *function, struct weft_job *job, const void *result)
+{
+    if (!job || !result)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function, job ? "the result" : "job");
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized(function);
+    return job_check_failed(job);
+}
+
+static weft_status take(struct weft_job *job, struct heap *books, size_t bytes, size_t align,
+                        size_t *offset)
+{
+    pthread_mutex_lock(&job->lock);
+    weft_status status = heap_alloc(books, bytes, align ? align : DEFAULT_ALIGN, offset);
+    pthread_mutex_unlock(&job->lock);
+    return status;
+}
+
+static void give_back(struct weft_job *job, struct heap *books, size_t offset)
+{
+    pthread_mutex_lock(&job->lock);
+    heap_free(books, offset);
+    pthread_mutex_unlock(&job->lock);
+}
+
+/* Memory behind [0, offset + bytes) of every window; fails at every PE or at none. */
+static weft_status back_gpu(struct weft_job *job, size_t offset, size_t bytes, unsigned flags)
+{
+    void *block = (void *)(uintptr_t)(gpu_heap_own(&job->gpu->heap)->base + offset);
+    weft_status status = job_gpu_grow(job, offset + bytes);
+    if (!status && flags & WEFT_ALLOC_ZERO)
+        status = boot_agree(job->boot, gpu_fill(job->gpu, block, 0, bytes));
+    return status;
+}
+
+static weft_status alloc_gpu(const char *function, struct weft_job *job, size_t bytes, size_t align,
+                             unsigned flags, void **address)
+{
+    size_t offset = 0;
+    weft_status status = job_gpu_open(job);
+    if (status)
+        return base_fail_context(status, "%s", function);
+    struct heap *books = job->gpu->allocator;
+    weft_status taken = take(job, books, bytes, align, &offset);
+    if (taken)
+        base_fail_context(taken, "%s: GPU heap of %zu bytes (WEFT_GPU_HEAP_SIZE)", function,
+                          job->gpu->heap.size);
+    status = settle(function, job, BOX_OP_ALLOC, taken, offset);
+    if (!status) {
+        status = back_gpu(job, offset, bytes, flags);
+        if (status)
+            base_fail_context(status, "%s", function);
+    }
+    if (status && !taken)
+        give_back(job, books, offset);
+    if (status)
+        return status;
+    *address = (void *)(uintptr_t)(gpu_heap_own(&job->gpu->heap)->base + offset);
+    return coll_sync(job->world, BOX_OP_ALLOC);
+}
+
+static weft_status alloc_host(const char *function, struct weft_job *job, size_t bytes,
+                              size_t align, unsigned flags, void **address)
+{
+    size_t offset = 0;
+    char *base = job->segments[SEG_HEAP].base;
+    weft_status taken = take(job, job->heap, bytes, align, &offset);
+    if (!taken && align && (uintptr_t)(base + offset) & (align - 1)) {
+        give_back(job, job->heap, offset);
+        taken = base_fail(WEFT_ERR_NO_MEMORY,
+                          "the heap of this PE is not aligned to %zu, because address space was "
+                          "short when it was mapped (ulimit -v)",
+                          align);
+    }
+    if (taken)
+        base_fail_context(taken, "%s: host heap of %zu bytes (WEFT_HEAP_SIZE)", function,
+                          job->segments[SEG_HEAP].size);
+    /* Before the others know of the block, which is theirs to write to then. */
+    if (!taken && flags & WEFT_ALLOC_ZERO)
+        memset(base + offset, 0, bytes);
+    weft_status status = settle(function, job, BOX_OP_ALLOC, taken, offset);
+    if (status && !taken)
+        give_back(job, job->heap, offset);
+    if (status)
+        return status;
+    job_gpu_pin(job, offset + bytes);
+    *address = base + offset;
+    return WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align,
+                                   unsigned flags, void **address)
+{
+    static const char name[] = "weft_alloc";
+    weft_status status = check_job(name, job, address);
+    if (status)
+        return status;
+    *address = NULL;
+    if (kind != WEFT_HOST && kind != WEFT_GPU)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: memory kind %d is not a weft_kind", name,
+                         (int)kind);
+    if (align & (align - 1))
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: align %zu is not a power of two", name, align);
+    const size_t most = kind == WEFT_HOST ? SEGMENT_OWN_ALIGN : SEGMENT_ALIGN;
+    if (align > most)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: align %zu is more than %zu, the most for %s memory", name, align,
+                         most, kind == WEFT_HOST ? "host" : "GPU");
+    status = base_check_bits("weft_alloc: flags", flags,
+                             WEFT_ALLOC_ATOMICS | WEFT_ALLOC_SIGNALS | WEFT_ALLOC_ZERO);
+    if (status)
+        return status;
+    box_record(job->box, BOX_OP_ALLOC, -1, align, bytes);
+    status = compare_requests(name, job, (struct request){BOX_OP_ALLOC, bytes, align, 0, kind});
+    if (status || bytes == 0)
+        return status;
+    return kind == WEFT_GPU ? alloc_gpu(name, job, bytes, align, flags, address)
+                            : alloc_host(name, job, bytes, align, flags, address);
+}
+
+/* The heap in which `address` lies, and its offset there; NULL: it is in none. */
+static struct heap *books_of(struct weft_job *job, const void *address, weft_kind *kind,
+                             size_t *offset)
+{
+    *kind = WEFT_HOST;
+    *offset = (uintptr_t)address - (uintptr_t)job->segments[SEG_HEAP].base;
+    if (*offset < job->segments[SEG_HEAP].size)
+        return job->heap;
+    if (!job->gpu)
+        return NULL;
+    *kind = WEFT_GPU;
+    *offset = (uintptr_t)address - gpu_heap_own(&job->gpu->heap)->base;
+    size_t ours = job->gpu->system_offset + job->gpu->system_bytes;
+    return *offset >= ours && *offset < job->gpu->heap.size ? job->gpu->allocator : NULL;
+}
+
+struct block {
+    struct heap *books;
+    weft_kind kind;
+    size_t offset, bytes;
+    size_t align; /* as it was asked for */
+};
+
+/* The allocated block that starts at `address`, checked. */
+static weft_status find_block(const char *function, struct weft_job *job, const void *address,
+                              struct block *block)
+{
+    block->books = books_of(job, address, &block->kind, &block->offset);
+    pthread_mutex_lock(&job->lock);
+    block->bytes = block->books ? heap_block_size(block->books, block->offset, &block->align) : 0;
+    pthread_mutex_unlock(&job->lock);
+    if (block->bytes)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_FREE,
+                     "%s: %p is not the start of an allocated block (freed twice, or not from "
+                     "weft_alloc())",
+                     function, address);
+}
+
+WEFT_EXPORT weft_status weft_free(weft_job *job, void *address)
+{
+    static const char name[] = "weft_free";
+    weft_status status = check_job(name, job, job);
+    if (status || !address)
+        return status;
+    struct block block;
+    status = find_block(name, job, address, &block);
+    if (status)
+        return status;
+    box_record(job->box, BOX_OP_FREE, -1, block.offset, block.bytes);
+    status = weft_quiet(job->default_ctx);
+    if (!status)
+        status = compare_requests(
+            name, job, (struct request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
+    if (status)
+        return status;
+    give_back(job, block.books, block.offset);
+    return WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes, void **resized)
+{
+    static const char name[] = "weft_realloc";
+    weft_status status = check_job(name, job, resized);
+    if (status)
+        return status;
+    *resized = NULL;
+    if (!address)
+        return weft_alloc(job, WEFT_HOST, bytes, 0, 0, resized);
+    if (bytes == 0)
+        return weft_free(job, address);
+    struct block block;
+    status = find_block(name, job, address, &block);
+    if (!status)
+        box_record(job->box, BOX_OP_REALLOC, -1, block.offset, bytes);
+    if (!status) /* what PEs have put into the block is to be kept too */
+        status = weft_quiet(job->default_ctx);
+    if (!status)
+        status = compare_requests(
+            name, job, (struct request){BOX_OP_REALLOC, bytes, 0, block.offset, block.kind});
+    if (status)
+        return status;
+    if (bytes <= block.bytes && bytes > block.bytes / 2) {
+        *resized = address;
+        return WEFT_OK;
+    }
+    void *moved;
+    status = weft_alloc(job, block.kind, bytes, block.align, 0, &moved);
+    if (status)
+        return status;
+    size_t kept = bytes < block.bytes ? bytes : block.bytes;
+    if (block.kind == WEFT_GPU)
+        status = gpu_copy(job->gpu, 0, moved, address, kept, GPU_DONE);
+    else
+        memcpy(moved, address, kept);
+    /* Either every PE moves, or none does and the old block stays. */
+    status = settle(name, job, BOX_OP_REALLOC, status, 0);
+    if (status) {
+        struct block new_block;
+        if (find_block(name, job, moved, &new_block) == WEFT_OK)
+            give_back(job, new_block.books, new_block.offset);
+        return status;
+    }
+    give_back(job, block.books, block.offset);
+    *resized = moved;
+    return coll_sync(job->world, BOX_OP_REALLOC);
+}
+
+WEFT_EXPORT void *weft_ptr(const weft_job *job, const void *symmetric, int pe)
+{
+    if (!job || atomic_load(&job->state) != JOB_RUNNING || pe < 0 || pe >= job->npes)
+        return NULL;
+    struct remote at;
+    if (!access_find(job->default_ctx, symmetric, 1, &at.segment, &at.offset))
+        return NULL;
+    if (pe == job->pe) /* whatever path its atomics take */
+        return (void *)(uintptr_t)symmetric;
+    at.peer = &job->default_ctx->peers[segment_kind(at.segment)][pe];
+    char *address = NULL;
+    if (!at.peer->ops->direct || at.peer->ops->address(at, &address))
+        return NULL;
+    return address;
+}
+
+WEFT_EXPORT int weft_accessible(const weft_job *job, const void *address, int pe)
+{
+    if (!job || atomic_load(&job->state) != JOB_RUNNING || pe < 0 || pe >= job->npes)
+        return 0;
+    enum segment_id segment;
+    size_t offset;
+    if (!access_find(job->default_ctx, address, 1, &segment, &offset))
+        return 0;
+    const struct path_choice *choices = job->paths.choices[segment_kind(segment)];
+    return choices && choices[pe].path != PATH_NONE;
+}

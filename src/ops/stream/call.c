@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations in stream order as calls of the host: each is kept as a record, and a thread makes the
+ * call from it when its turn comes. On simt that is the stream's own thread, on cuda one that
+ * follows the stream (host_callback.c). */
+#include "ops/stream/stream.h"
+
+#include <weft/device/arithmetic.h>
+
+#include <stdlib.h>
+
+enum call_kind { PUT, GET, PUT_SIGNAL, SIGNAL, WAIT, QUIET, BARRIER, SYNC, COLLECTIVE };
+
+struct call {
+    enum call_kind kind;
+    struct weft_job *job;
+    weft_ctx *ctx;
+    weft_team *team;
+    void *dst;
+    const void *src;
+    size_t bytes;
+    uint64_t *signal;
+    uint64_t value;
+    int op; /* weft_signal_op or weft_cmp */
+    int pe;
+    struct stream_collective collective;
+};
+
+/* What has been put is complete when the stream goes on: nothing that waits on a stream lets out
+ * what a path holds back. */
+static weft_status complete(const struct call *call, weft_status status)
+{
+    return status ? status : weft_quiet(call->ctx);
+}
+
+static weft_status give_signal(const struct call *call)
+{
+    weft_status status = weft_fence(call->ctx);
+    return status ? status
+                  : weft_signal(call->ctx, call->signal, call->value, (weft_signal_op)call->op,
+                                call->pe);
+}
+
+static weft_status collect(const struct stream_collective *c)
+{
+    switch (c->operation) {
+    case BOX_OP_BROADCAST:
+        return weft_broadcast(c->team, c->dst, c->src, c->count, c->root);
+    case BOX_OP_FCOLLECT:
+        return weft_fcollect(c->team, c->dst, c->src, c->count);
+    case BOX_OP_COLLECT:
+        return weft_collect(c->team, c->dst, c->src, c->count);
+    case BOX_OP_ALLTOALL:
+        return weft_alltoall(c->team, c->dst, c->src, c->count);
+    case BOX_OP_ALLTOALLS:
+        return weft_alltoalls(c->team, c->dst, c->src, (ptrdiff_t)c->dst_stride,
+                              (ptrdiff_t)c->src_stride, c->element, c->count);
+    case BOX_OP_REDUCE:
+        return weft_reduce(c->team, c->dst, c->src, c->count, c->type, c->op);
+    case BOX_OP_GATHER:
+        return weft_gather(c->team, c->dst, c->src, c->count, c->root);
+    case BOX_OP_SCATTER:
+        return weft_scatter(c->team, c->dst, c->src, c->count, c->root);
+    case BOX_OP_REDUCE_TO:
+        return weft_reduce_to(c->team, c->dst, c->src, c->count, c->type, c->op, c->root);
+    case BOX_OP_ALLTOALLV:
+        return weft_alltoallv(c->team, c->dst, c->count, c->recv_bytes, c->recv_at, c->src,
+                              c->send_bytes, c->send_at);
+    default:
+        return weft_reducescatter(c->team, c->dst, c->src, c->count, c->type, c->op);
+    }
+}
+
+static weft_status collect_scaled(const struct stream_collective *c)
+{
+    const void *factor = c->factor_at ? c->factor_at : c->factor;
+    if (c->weighted && c->operation == BOX_OP_REDUCE)
+        return weft_reduce_weighted(c->team, c->dst, c->src, c->count, c->type, factor);
+    if (c->weighted && c->operation == BOX_OP_REDUCE_TO)
+        return weft_reduce_to_weighted(c->team, c->dst, c->src, c->count, c->type, factor, c->root);
+    if (c->weighted)
+        return weft_reducescatter_weighted(c->team, c->dst, c->src, c->count, c->type, factor);
+    if (c->operation == BOX_OP_REDUCE)
+        return weft_reduce_scaled(c->team, c->dst, c->src, c->count, c->type, factor);
+    if (c->operation == BOX_OP_REDUCE_TO)
+        return weft_reduce_to_scaled(c->team, c->dst, c->src, c->count, c->type, factor, c->root);
+    return weft_reducescatter_scaled(c->team, c->dst, c->src, c->count, c->type, factor);
+}
+
+static weft_status perform(const struct call *call)
+{
+    switch (call->kind) {
+    case PUT:
+        return complete(call, weft_put(call->ctx, call->dst, call->src, call->bytes, call->pe));
+    case GET:
+        return weft_get(call->ctx, call->dst, call->src, call->bytes, call->pe);
+    case PUT_SIGNAL:
+        return complete(call,
+                        weft_put_signal(call->ctx, call->dst, call->src, call->bytes, call->signal,
+                                        call->value, (weft_signal_op)call->op, call->pe));
+    case SIGNAL:
+        return complete(call, give_signal(call));
+    case WAIT:
+        return weft_signal_wait(call->ctx, call->signal, (weft_cmp)call->op, call->value, NULL);
+    case QUIET:
+        return weft_quiet(call->ctx);
+    case BARRIER:
+        return weft_barrier(call->team);
+    case SYNC:
+        return weft_sync(call->team);
+    case COLLECTIVE:
+        return call->collective.op == WEFT_DEV_SCALED ? collect_scaled(&call->collective)
+                                                      : collect(&call->collective);
+    }
+    return WEFT_OK;
+}
+
+static void run(void *argument)
+{
+    const struct call *call = argument;
+    bool before = access_act_for_others(true);
+    weft_status status = perform(call);
+    access_act_for_others(before);
+    if (status && atomic_load(&call->job->state) == JOB_RUNNING)
+        job_fail(call->job, status, weft_last_error());
+}
+
+struct simt_call {
+    struct weft_job *job;
+    void (*run)(void *argument);
+    void *argument;
+};
+
+/* By the stream's own thread, perhaps when the job has been left. */
+static void make_simt_call(void *argument)
+{
+    struct simt_call *call = argument;
+    job_call_make(call->job, call->run, call->argument);
+    free(call->argument);
+    free(call);
+}
+
+weft_status stream_host_call(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
+                             void *argument)
+{
+    if (stream_on_cuda(job))
+        return stream_far_call(job, stream, run, argument);
+    struct simt_call *call = malloc(sizeof *call);
+    if (call)
+        *call = (struct simt_call){job, run, argument};
+    weft_status status =
+        call ? weft_stream_host_call(stream, make_simt_call, call)
+             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a call on a stream");
+    if (!status) {
+        job_call_given(job);
+        return WEFT_OK;
+    }
+    free(call);
+    free(argument);
+    return status;
+}
+
+static weft_status queue(weft_stream stream, struct call call)
+{
+    struct call *kept = malloc(sizeof *kept);
+    if (!kept)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a call on a stream");
+    *kept = call;
+    kept->job = call.ctx ? call.ctx->job : call.team->job;
+    return stream_host_call(kept->job, stream, run, kept);
+}
+
+weft_status stream_call_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
+                            weft_stream stream)
+{
+    return queue(
+        stream,
+        (struct call){.kind = PUT, .ctx = ctx, .dst = dst, .src = src, .bytes = bytes, .pe = pe});
+}
+
+weft_status stream_call_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
+                            weft_stream stream)
+{
+    return queue(
+        stream,
+        (struct call){.kind = GET, .ctx = ctx, .dst = dst, .src = src, .bytes = bytes, .pe = pe});
+}
+
+weft_status stream_call_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
+                                   uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
+                                   weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = PUT_SIGNAL,
+                                       .ctx = ctx,
+                                       .dst = dst,
+                                       .src = src,
+                                       .bytes = bytes,
+                                       .signal = signal,
+                                       .value = value,
+                                       .op = (int)op,
+                                       .pe = pe});
+}
+
+weft_status stream_call_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, weft_signal_op op,
+                               int pe, weft_stream stream)
+{
+    return queue(
+        stream,
+        (struct call){
+            .kind = SIGNAL, .ctx = ctx, .signal = signal, .value = value, .op = (int)op, .pe = pe});
+}
+
+weft_status stream_call_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp,
+                                    uint64_t value, weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = WAIT,
+                                       .ctx = ctx,
+                                       .signal = (uint64_t *)signal,
+                                       .value = value,
+                                       .op = (int)cmp});
+}
+
+weft_status stream_call_quiet(weft_ctx *ctx, weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = QUIET, .ctx = ctx});
+}
+
+weft_status stream_call_barrier(weft_team *team, weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = BARRIER, .team = team});
+}
+
+weft_status stream_call_sync(weft_team *team, weft_stream stream)
+{
+    return queue(stream, (struct call){.kind = SYNC, .team = team});
+}
+
+weft_status stream_call_collective(const struct stream_collective *what, weft_stream stream)
+{
+    return queue(stream,
+                 (struct call){.kind = COLLECTIVE, .team = what->team, .collective = *what});
+}
