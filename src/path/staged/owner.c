@@ -25,8 +25,8 @@ enum {
     BATCH_REQUESTS = 16, /* requests of one channel before the next channel is served */
     SPIN_NS = 50 * 1000, /* polling after the last request if there are spare CPUs */
     IDLE_YIELDS = 4,     /* sched_yield() calls after the last request if there are none */
-    SLEEP_MOST_MS =
-        100, /* a requester may be killed between the two steps of staged_wake_owner() */
+    /* A requester may be killed between the two steps of staged_wake_owner(). */
+    SLEEP_MOST_MS = 100,
 };
 
 /* A request that is begun, in order. */

@@ -69,8 +69,8 @@ struct staged_channel_memory {
 /* The start of an owner's part of the area. A channel for each local PE follows. */
 struct staged_mailbox {
     _Alignas(64) _Atomic uint32_t asleep; /* futex: 1 while the owner's thread sleeps */
-    _Alignas(64) _Atomic uint32_t
-        senders[STAGED_MOST_PES / 32]; /* bit per local PE that has sent a request */
+    /* Bit per local PE that has sent a request. */
+    _Alignas(64) _Atomic uint32_t senders[STAGED_MOST_PES / 32];
     _Atomic uint32_t users; /* PEs as threads that use the mapping; in the first mailbox only */
     _Alignas(SEGMENT_ALIGN) struct staged_channel_memory channels[];
 };
@@ -85,8 +85,8 @@ struct staged_pending {
     uint64_t buffer_end;     /* value of the buffer's `tail` when the request is retired */
     uint8_t buffer;          /* enum staged_buffer_id; STAGED_BUFFERS if the data are in the slot */
     bool destination_is_gpu; /* `destination` is GPU memory. */
-    struct gpu_event
-        *copy_event; /* copy of this PE's GPU in flight: into the slot or buffer, later out of it */
+    /* Copy of this PE's GPU in flight: into the slot or buffer, later out of it. */
+    struct gpu_event *copy_event;
 };
 
 struct staged_buffer {
