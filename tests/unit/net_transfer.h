@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { KIB = 1024, LOT_BYTES = 128 * KIB, LOTS = 3, CHUNK = NET_CHUNK_BYTES };
+enum { KIB = 1024, SLOT_BYTES = 128 * KIB, SLOTS = 3, CHUNK = NET_CHUNK_BYTES };
 
 static const uint8_t key[SIPHASH_KEY_BYTES] = {6, 2, 8};
 static struct net_end end;
@@ -134,7 +134,7 @@ void *__wrap_net_alloc_pinned_slab(struct path_common *net, size_t bytes, void *
     return d.slab_fails ? NULL : slab_of;
 }
 
-static struct net_key room_key(int rail)
+static struct net_key buffer_key(int rail)
 {
     return (struct net_key){.key = 50 + (uint64_t)rail,
                             .base = 9000 + 100 * (uint64_t)rail,
@@ -152,11 +152,11 @@ weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
     assert_ptr_equal(state, &end.state);
     assert_ptr_equal(of, peer);
     assert_int_equal(question->kind, NET_STAGING_BUFFER);
-    assert_int_equal(wanted, LOTS * LOT_BYTES);
+    assert_int_equal(wanted, SLOTS * SLOT_BYTES);
     assert_int_equal(bytes, sizeof keys);
     assert_false(nbi);
     for (int i = 0; i < NET_RAILS; i++)
-        keys[i] = room_key(i);
+        keys[i] = buffer_key(i);
     memcpy(to, keys, sizeof keys);
     d.asked++;
     return d.ask_status ? base_fail(d.ask_status, "no answer") : WEFT_OK;

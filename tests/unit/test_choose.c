@@ -321,7 +321,7 @@ static void long_evidence_is_cut(void **state)
 
 /* However much is lacking for those that come before, why one is taken is there, and where it
  * begins. */
-static void the_taken_one_has_room(void **state)
+static void the_chosen_path_has_space(void **state)
 {
     (void)state;
     char words[2000] = "";
@@ -480,7 +480,7 @@ int main(void)
         cmocka_unit_test(why_of_each_path),
         cmocka_unit_test(it_is_a_function),
         cmocka_unit_test(long_evidence_is_cut),
-        cmocka_unit_test(the_taken_one_has_room),
+        cmocka_unit_test(the_chosen_path_has_space),
         cmocka_unit_test(sentences_are_cut_between_words),
         cmocka_unit_test(parsing),
         cmocka_unit_test(every_path_has_its_table),

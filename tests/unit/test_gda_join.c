@@ -311,7 +311,7 @@ static int close_device(struct ibv_context *context)
 static struct told {
     struct gda_record record;
     uint32_t words[ADAPTERS * CHUNKS * 2 + PES * (EACH + ADAPTERS) + 1];
-} told[PES];
+} candidates[PES];
 static uint32_t sizes[PES][4];
 static bool other_sizes;
 static int agreements, disagrees_at, gathers, gather_fails_at;
@@ -329,7 +329,7 @@ weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
 
 static size_t keys_told(void)
 {
-    return (size_t)ADAPTERS * CHUNKS * (1 + told[ME].record.relaxed);
+    return (size_t)ADAPTERS * CHUNKS * (1 + candidates[ME].record.relaxed);
 }
 
 static weft_status gather(struct boot *boot, const void *mine, void *all, size_t bytes)
@@ -345,15 +345,15 @@ static weft_status gather(struct boot *boot, const void *mine, void *all, size_t
         memcpy(all, sizes, sizeof sizes);
         return WEFT_OK;
     }
-    assert_in_range(bytes, sizeof told[0].record, sizeof told[0]);
+    assert_in_range(bytes, sizeof candidates[0].record, sizeof candidates[0]);
     told_bytes = bytes;
-    memset(told, 0, sizeof told);
-    memcpy(&told[ME], mine, bytes);
+    memset(candidates, 0, sizeof candidates);
+    memcpy(&candidates[ME], mine, bytes);
     for (int pe = 0; pe < PES; pe++) {
-        struct told *one = &told[pe];
+        struct told *one = &candidates[pe];
         if (pe == ME)
             continue;
-        one->record = told[ME].record;
+        one->record = candidates[ME].record;
         one->record.seed = 0x1234567 * ((uint64_t)pe + 1);
         for (int a = 0; a < ADAPTERS; a++) {
             one->record.addresses[a].lid = 0x100 * (uint32_t)pe + (uint32_t)a + 1;
@@ -367,7 +367,7 @@ static weft_status gather(struct boot *boot, const void *mine, void *all, size_t
     if (spoil)
         spoil();
     for (int pe = 0; pe < PES; pe++)
-        memcpy((char *)all + (size_t)pe * bytes, &told[pe], bytes);
+        memcpy((char *)all + (size_t)pe * bytes, &candidates[pe], bytes);
     return WEFT_OK;
 }
 
@@ -495,7 +495,7 @@ static void chunks_are_registered(void **state)
                     assert_int_equal(region->access, again ? OPEN | RELAXED : OPEN);
                     assert_ptr_equal(gda->regions[at + (again ? ADAPTERS * CHUNKS : 0)],
                                      &region->mr);
-                    assert_int_equal(told[ME].words[at + (again ? ADAPTERS * CHUNKS : 0)],
+                    assert_int_equal(candidates[ME].words[at + (again ? ADAPTERS * CHUNKS : 0)],
                                      htobe32(region->mr.rkey));
                     if (again == relaxed)
                         assert_int_equal(gda->local_keys[at], htobe32(region->mr.lkey));
@@ -628,7 +628,7 @@ static void queues_are_made(void **state)
             assert_int_equal(q->turns, 0xffffffff);
             assert_int_equal(q->done | q->looks | q->open | q->flushing | q->flushed, 0);
             assert_int_equal(gda->links[number].umem, umems[a].umem_id);
-            assert_int_equal(told[ME].words[keys_told() + (size_t)made], qp->number);
+            assert_int_equal(candidates[ME].words[keys_told() + (size_t)made], qp->number);
         }
     leave();
 }
@@ -650,33 +650,36 @@ static void queues_are_connected(void **state)
             for (uint32_t k = 0; k < EACH + ADAPTERS; k++, made++) {
                 const struct object *qp = &objects[2 * made + 1];
                 uint32_t a = (k < EACH ? k : k - EACH) % ADAPTERS;
-                uint32_t its = told[pe].words[keys_told() + ME * (EACH + ADAPTERS) + k];
+                uint32_t its = candidates[pe].words[keys_told() + ME * (EACH + ADAPTERS) + k];
                 struct gda_ends ends = gda_ends_of(gda, qp->number, pe, its);
-                assert_int_equal(gda->seeds[pe], told[pe].record.seed);
+                assert_int_equal(gda->seeds[pe], candidates[pe].record.seed);
                 assert_int_equal(qp->steps, 3);
                 assert_int_equal(word(qp->receive, 0x2c), its);
                 assert_int_equal(word(qp->receive, 0xac) & 0xffffff, ends.peer_psn);
                 assert_int_equal(word(qp->send, 0x90), ends.psn);
                 assert_in_range(ends.sport, 0xc000, 0xffff);
                 if (ethernet) {
-                    assert_memory_equal(qp->receive + 0x56, told[pe].record.addresses[a].mac, 6);
-                    assert_memory_equal(qp->receive + 0x40, told[pe].record.addresses[a].gid, 16);
+                    assert_memory_equal(qp->receive + 0x56, candidates[pe].record.addresses[a].mac,
+                                        6);
+                    assert_memory_equal(qp->receive + 0x40, candidates[pe].record.addresses[a].gid,
+                                        16);
                     assert_int_equal(word(qp->receive, 0x50), ends.sport);
                 } else {
-                    assert_int_equal(word(qp->receive, 0x34), told[pe].record.addresses[a].lid);
+                    assert_int_equal(word(qp->receive, 0x34),
+                                     candidates[pe].record.addresses[a].lid);
                 }
             }
         for (int pe = 0; pe < PES; pe++)
             for (uint32_t a = 0; a < ADAPTERS; a++) {
                 size_t at = gda_keys_at(gda, a, pe);
-                const uint32_t *keys = told[pe].words + a * CHUNKS;
+                const uint32_t *keys = candidates[pe].words + a * CHUNKS;
                 assert_memory_equal(gda->remote_keys + at, keys, CHUNKS * 4);
                 assert_memory_equal(gda->data_keys + at, keys + (relaxed ? ADAPTERS * CHUNKS : 0),
                                     CHUNKS * 4);
                 assert_memory_equal(&gda->addresses[(size_t)pe * ADAPTERS + a],
-                                    &told[pe].record.addresses[a], sizeof gda->addresses[0]);
-                assert_memory_equal(gda->bases + pe * SEG_COUNT, told[pe].record.bases,
-                                    sizeof told[pe].record.bases);
+                                    &candidates[pe].record.addresses[a], sizeof gda->addresses[0]);
+                assert_memory_equal(gda->bases + pe * SEG_COUNT, candidates[pe].record.bases,
+                                    sizeof candidates[pe].record.bases);
             }
         leave();
     }
@@ -689,7 +692,7 @@ static void what_is_told(void **state)
         setup(state);
         ethernet = i == 1;
         assert_int_equal(join(), WEFT_OK);
-        const struct gda_record *mine = &told[ME].record;
+        const struct gda_record *mine = &candidates[ME].record;
         assert_int_equal(told_bytes % 8, 0);
         assert_int_equal(mine->each, EACH);
         assert_int_equal(mine->chunks, CHUNKS);
@@ -796,13 +799,13 @@ static void every_call_fails(void **state)
 
 static void spoil_number(void)
 {
-    told[2].words[keys_told() + 3] = 0;
+    candidates[2].words[keys_told() + 3] = 0;
 }
 
 static int spoiled_link;
 static void spoil_link(void)
 {
-    told[2].record.addresses[spoiled_link] =
+    candidates[2].record.addresses[spoiled_link] =
         (struct gda_address){.mtu = 3, .ethernet = 1, .gid = {1}, .mac = {2}};
 }
 

@@ -20,36 +20,36 @@ static const struct gda_shape shape = {.adapters = 2,
 static struct {
     struct gda_record record;
     uint32_t words[2 * 5 * 2 + 2 * (3 + 2)];
-} told;
+} candidates;
 
 static int setup(void **state)
 {
     (void)state;
-    memset(&told, 0, sizeof told);
-    told.record = (struct gda_record){
+    memset(&candidates, 0, sizeof candidates);
+    candidates.record = (struct gda_record){
         .each = 3, .chunks = 5, .chunk_bits = 16, .relaxed = 1, .bases = {0x7f0000000000, 0, 4096}};
     for (int a = 0; a < 2; a++)
-        told.record.addresses[a] = (struct gda_address){.lid = 17, .mtu = 5};
-    for (size_t i = 0; i < sizeof told.words / sizeof *told.words; i++)
-        told.words[i] = 0x123456 + (uint32_t)i;
+        candidates.record.addresses[a] = (struct gda_address){.lid = 17, .mtu = 5};
+    for (size_t i = 0; i < sizeof candidates.words / sizeof *candidates.words; i++)
+        candidates.words[i] = 0x123456 + (uint32_t)i;
     for (size_t i = 0; i < 20; i++)
-        told.words[i] = 0xffffff00 + (uint32_t)i; /* keys may be any */
+        candidates.words[i] = 0xffffff00 + (uint32_t)i; /* keys may be any */
     return 0;
 }
 
 static const char *fault(void)
 {
-    return gda_record_fault(&shape, &told.record);
+    return gda_record_fault(&shape, &candidates.record);
 }
 
 static void lengths(void **state)
 {
     (void)state;
     assert_int_equal(gda_record_keys(&shape), 20);
-    assert_int_equal(gda_record_bytes(&shape), sizeof told);
+    assert_int_equal(gda_record_bytes(&shape), sizeof candidates);
     assert_null(fault());
-    uint32_t *const sizes[] = {&told.record.each, &told.record.chunks, &told.record.chunk_bits,
-                               &told.record.relaxed};
+    uint32_t *const sizes[] = {&candidates.record.each, &candidates.record.chunks,
+                               &candidates.record.chunk_bits, &candidates.record.relaxed};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         ++*sizes[i];
         assert_string_equal(fault(), "other sizes than it told before");
@@ -70,58 +70,58 @@ static void lengths(void **state)
 static void addresses(void **state)
 {
     (void)state;
-    told.record.addresses[1].mtu = 6;
+    candidates.record.addresses[1].mtu = 6;
     assert_string_equal(fault(), "a path MTU that does not exist");
-    told.record.addresses[1].mtu = 0;
+    candidates.record.addresses[1].mtu = 0;
     assert_non_null(fault());
-    told.record.addresses[1] = (struct gda_address){.lid = 0xc000, .mtu = 1};
+    candidates.record.addresses[1] = (struct gda_address){.lid = 0xc000, .mtu = 1};
     assert_string_equal(fault(), "a LID that no port has");
-    told.record.addresses[1].lid = 0;
+    candidates.record.addresses[1].lid = 0;
     assert_string_equal(fault(), "a LID that no port has");
-    told.record.addresses[1].lid = 0xbfff;
+    candidates.record.addresses[1].lid = 0xbfff;
     assert_null(fault());
-    told.record.addresses[0].mtu = 0; /* of the first, though the second is right */
+    candidates.record.addresses[0].mtu = 0; /* of the first, though the second is right */
     assert_string_equal(fault(), "a path MTU that does not exist");
-    told.record.addresses[0].mtu = 5;
-    told.record.addresses[1] = (struct gda_address){.ethernet = 1, .mtu = 1};
+    candidates.record.addresses[0].mtu = 5;
+    candidates.record.addresses[1] = (struct gda_address){.ethernet = 1, .mtu = 1};
     assert_string_equal(fault(), "no GID");
-    told.record.addresses[1].mac[5] = 2; /* behind the GID */
-    told.record.addresses[1].mac[0] = 2; /* its own, not of a group */
+    candidates.record.addresses[1].mac[5] = 2; /* behind the GID */
+    candidates.record.addresses[1].mac[0] = 2; /* its own, not of a group */
     assert_string_equal(fault(), "no GID");
-    told.record.addresses[1].gid[15] = 1;
+    candidates.record.addresses[1].gid[15] = 1;
     assert_null(fault());
-    told.record.addresses[1].gid[15] = 0;
-    told.record.addresses[1].gid[0] = 1;
+    candidates.record.addresses[1].gid[15] = 0;
+    candidates.record.addresses[1].gid[0] = 1;
     assert_null(fault());
-    told.record.addresses[1].mac[0] = 3;
+    candidates.record.addresses[1].mac[0] = 3;
     assert_string_equal(fault(), "the MAC of a group");
-    told.record.addresses[1].ethernet = 2;
+    candidates.record.addresses[1].ethernet = 2;
     assert_string_equal(fault(), "a kind of link that does not exist");
     /* Of the third there is none. */
     setup(state);
-    told.record.addresses[2].mtu = 99;
+    candidates.record.addresses[2].mtu = 99;
     assert_null(fault());
 }
 
 static void places_and_numbers(void **state)
 {
     (void)state;
-    told.record.bases[0] = UINT64_MAX - 300000;
+    candidates.record.bases[0] = UINT64_MAX - 300000;
     assert_null(fault());
-    told.record.bases[0]++;
+    candidates.record.bases[0]++;
     assert_string_equal(fault(), "memory at addresses that do not exist");
     assert_null(gda_window_fault(4096, 0));
     assert_non_null(gda_window_fault(0, 0));
     setup(state);
-    told.record.bases[2] = 0;
+    candidates.record.bases[2] = 0;
     assert_string_equal(fault(), "memory at addresses that do not exist");
     setup(state);
-    told.words[20] = 0xffffff;
+    candidates.words[20] = 0xffffff;
     assert_null(fault());
-    told.words[20] = 0x1000000;
+    candidates.words[20] = 0x1000000;
     assert_string_equal(fault(), "a number that no queue pair has");
     setup(state);
-    told.words[29] = 0;
+    candidates.words[29] = 0;
     assert_string_equal(fault(), "a number that no queue pair has");
 }
 

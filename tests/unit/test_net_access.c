@@ -285,7 +285,7 @@ static void operations_and_copies_are_used_again(void **context)
     assert_ptr_equal(end.net.free_bounces, before);
 }
 
-static void memory_that_is_missing_is_told(void **context)
+static void missing_memory_is_reported(void **context)
 {
     (void)context;
     d.slabs_left = 0;
@@ -398,7 +398,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test(own_memory_is_found_by_its_segment),   test(registered_memory_is_used_in_place),
-        test(operations_and_copies_are_used_again), test(memory_that_is_missing_is_told),
+        test(operations_and_copies_are_used_again), test(missing_memory_is_reported),
         test(a_full_provider_is_waited_for),        test(what_has_no_key_goes_by_requests),
         test(several_nics_take_what_they_can),
     };

@@ -49,13 +49,13 @@ static const struct {
     {'K', {"bare", "b0", "", ALL & ~NET_KEYS, NET_REACH_OTHERS, 0, false, false, 0}},
 };
 
-static size_t offers_of(const char *letters, struct net_provider_entry *offers)
+static size_t make_entries(const char *letters, struct net_provider_entry *entries)
 {
     size_t n = 0;
     for (; *letters; letters++)
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
             if (known[i].letter == *letters)
-                offers[n++] = known[i].offer;
+                entries[n++] = known[i].offer;
     return n;
 }
 
@@ -148,11 +148,11 @@ static const struct row {
 };
 
 /* The first of what can be taken. */
-static int first_of(const struct net_provider_entry *offers, size_t count,
-                    const struct net_config *wish, net_rows common, uint64_t networks)
+static int first_of(const struct net_provider_entry *entries, size_t count,
+                    const struct net_config *config, net_rows common, uint64_t networks)
 {
     int taken[4];
-    return net_choose_entries(offers, count, wish, common, networks, taken, 4) ? taken[0] : -1;
+    return net_choose_entries(entries, count, config, common, networks, taken, 4) ? taken[0] : -1;
 }
 
 static void every_row(void **state)
@@ -160,12 +160,12 @@ static void every_row(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct row *row = &rows[i];
-        struct net_provider_entry offers[8];
-        size_t count = offers_of(row->offers, offers);
-        struct net_config wish = {row->provider, row->interface, row->nodes == NODES};
+        struct net_provider_entry entries[8];
+        size_t count = make_entries(row->offers, entries);
+        struct net_config config = {row->provider, row->interface, row->nodes == NODES};
         net_rows common;
-        weft_status status = net_choose_rows(offers, count, &wish, &common);
-        int taken = status ? -1 : first_of(offers, count, &wish, common, 0);
+        weft_status status = net_choose_rows(entries, count, &config, &common);
+        int taken = status ? -1 : first_of(entries, count, &config, common, 0);
         char letter = taken < 0 ? '\0' : row->offers[taken];
         if (letter != row->taken || status != row->status ||
             (row->sentence && !strstr(weft_last_error(), row->sentence)))
@@ -180,12 +180,12 @@ static void every_row(void **state)
 
 static net_rows rows_of(const char *letters, uint64_t *networks)
 {
-    struct net_provider_entry offers[8];
-    size_t count = offers_of(letters, offers);
-    const struct net_config wish = {"", "", true};
+    struct net_provider_entry entries[8];
+    size_t count = make_entries(letters, entries);
+    const struct net_config config = {"", "", true};
     net_rows common = 0;
-    assert_int_equal(net_choose_rows(offers, count, &wish, &common), WEFT_OK);
-    *networks = net_choose_networks(offers, count);
+    assert_int_equal(net_choose_rows(entries, count, &config, &common), WEFT_OK);
+    *networks = net_choose_networks(entries, count);
     return common;
 }
 
@@ -202,13 +202,13 @@ static void what_all_have(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        struct net_provider_entry offers[8];
-        size_t count = offers_of(pairs[i].mine, offers);
-        const struct net_config wish = {"", "", true};
+        struct net_provider_entry entries[8];
+        size_t count = make_entries(pairs[i].mine, entries);
+        const struct net_config config = {"", "", true};
         uint64_t mine, theirs;
         net_rows common = rows_of(pairs[i].mine, &mine);
         common &= rows_of(pairs[i].theirs, &theirs);
-        int taken = first_of(offers, count, &wish, common, mine & theirs);
+        int taken = first_of(entries, count, &config, common, mine & theirs);
         char letter = taken < 0 ? '\0' : pairs[i].mine[taken];
         if (letter != pairs[i].taken)
             fail_msg("\"%s\" beside \"%s\": '%c' instead of '%c'", pairs[i].mine, pairs[i].theirs,
@@ -232,15 +232,15 @@ static void several(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        struct net_provider_entry offers[8], theirs[8];
+        struct net_provider_entry entries[8], theirs[8];
         char got[9] = "";
         int taken[8];
-        size_t count = offers_of(lists[i].offers, offers);
-        uint64_t networks = net_choose_networks(theirs, offers_of(lists[i].networks, theirs));
-        const struct net_config wish = {"", lists[i].interface, true};
+        size_t count = make_entries(lists[i].offers, entries);
+        uint64_t networks = net_choose_networks(theirs, make_entries(lists[i].networks, theirs));
+        const struct net_config config = {"", lists[i].interface, true};
         net_rows common = 0;
-        net_choose_rows(offers, count, &wish, &common);
-        int n = net_choose_entries(offers, count, &wish, common, networks, taken, lists[i].most);
+        net_choose_rows(entries, count, &config, &common);
+        int n = net_choose_entries(entries, count, &config, common, networks, taken, lists[i].most);
         for (int k = 0; k < n; k++)
             got[k] = lists[i].offers[taken[k]];
         if (strcmp(got, lists[i].taken) != 0)
@@ -249,12 +249,12 @@ static void several(void **state)
     }
 }
 
-static weft_status rows_for(const struct net_provider_entry *offers, size_t count,
+static weft_status rows_for(const struct net_provider_entry *entries, size_t count,
                             const char *interface)
 {
-    const struct net_config wish = {"", interface, true};
+    const struct net_config config = {"", interface, true};
     net_rows rows;
-    return net_choose_rows(offers, count, &wish, &rows);
+    return net_choose_rows(entries, count, &config, &rows);
 }
 
 /* Each name once, though one is a part of another; where there is no room for more, that is said,
@@ -262,24 +262,24 @@ static weft_status rows_for(const struct net_provider_entry *offers, size_t coun
 static void names_are_listed(void **state)
 {
     static const char *const names[] = {"eth10", "eth1", "xeth1", "eth1", "eth", "xeth1"};
-    struct net_provider_entry offers[40];
+    struct net_provider_entry entries[40];
     (void)state;
     for (size_t i = 0; i < 40; i++) {
-        offers_of("t", &offers[i]);
+        make_entries("t", &entries[i]);
         if (i < 6)
-            strcpy(offers[i].interface, names[i]);
+            strcpy(entries[i].interface, names[i]);
     }
-    assert_int_equal(rows_for(offers, 6, "eth7"), WEFT_ERR_CONFIG);
+    assert_int_equal(rows_for(entries, 6, "eth7"), WEFT_ERR_CONFIG);
     const char *list = strstr(base_last_error(), "; it offers ");
     assert_non_null(list);
     assert_string_equal(list, "; it offers eth10, eth1, xeth1, eth");
     for (int i = 0; i < 40; i++)
-        snprintf(offers[i].interface, sizeof offers[i].interface, "interface-of-a-long-name-%02d",
+        snprintf(entries[i].interface, sizeof entries[i].interface, "interface-of-a-long-name-%02d",
                  i);
-    assert_int_equal(rows_for(offers, 8, "eth7"), WEFT_ERR_CONFIG); /* 8 * 27 + 7 * 2 bytes */
+    assert_int_equal(rows_for(entries, 8, "eth7"), WEFT_ERR_CONFIG); /* 8 * 27 + 7 * 2 bytes */
     assert_null(strstr(base_last_error(), "..."));
     for (size_t count = 9; count <= 40; count += 31) {
-        assert_int_equal(rows_for(offers, count, "eth7"), WEFT_ERR_CONFIG);
+        assert_int_equal(rows_for(entries, count, "eth7"), WEFT_ERR_CONFIG);
         const char *more = strstr(base_last_error(), ", interface-of-a-long-name-07");
         assert_non_null(more);
         assert_string_equal(more, ", interface-of-a-long-name-07, ...");
@@ -290,52 +290,52 @@ static void names_are_listed(void **state)
  * not. */
 static void families_and_speeds(void **state)
 {
-    struct net_provider_entry offers[4];
+    struct net_provider_entry entries[4];
     net_rows rows;
-    const struct net_config wish = {"", "", true};
+    const struct net_config config = {"", "", true};
     int taken[5] = {-7, -7, -7, -7, -7};
     (void)state;
-    offers_of("tttt", offers);
+    make_entries("tttt", entries);
     for (size_t i = 0; i < 4; i++)
-        snprintf(offers[i].interface, sizeof offers[i].interface, "eth%zu", i);
-    offers[0].family = 0;
-    offers[1].family = 6;
-    net_choose_rows(offers, 2, &wish, &rows);
-    assert_int_equal(net_choose_entries(offers, 2, &wish, rows, 0, taken, 4), 1);
+        snprintf(entries[i].interface, sizeof entries[i].interface, "eth%zu", i);
+    entries[0].family = 0;
+    entries[1].family = 6;
+    net_choose_rows(entries, 2, &config, &rows);
+    assert_int_equal(net_choose_entries(entries, 2, &config, rows, 0, taken, 4), 1);
     assert_int_equal(taken[0], 1);
-    net_choose_rows(offers, 3, &wish, &rows);
-    assert_int_equal(net_choose_entries(offers, 3, &wish, rows, 0, taken, 4), 1);
+    net_choose_rows(entries, 3, &config, &rows);
+    assert_int_equal(net_choose_entries(entries, 3, &config, rows, 0, taken, 4), 1);
     assert_int_equal(taken[0], 2);
-    offers[0].family = offers[1].family = 4;
-    offers[0].mbps = 25000;
-    offers[1].mbps = 12500;
-    offers[2].mbps = 12499;
-    assert_int_equal(net_choose_entries(offers, 4, &wish, rows, 0, taken, 4), 3);
+    entries[0].family = entries[1].family = 4;
+    entries[0].mbps = 25000;
+    entries[1].mbps = 12500;
+    entries[2].mbps = 12499;
+    assert_int_equal(net_choose_entries(entries, 4, &config, rows, 0, taken, 4), 3);
     assert_int_equal(taken[1], 1);
     assert_int_equal(taken[2], 3); /* its speed is not told */
-    offers[3].down = true;
-    offers[3].mbps = 100000; /* what cannot be had makes no other slow */
-    assert_int_equal(net_choose_entries(offers, 4, &wish, rows, 0, taken, 4), 2);
-    offers[3].down = false;
-    offers[3].mbps = 0;
+    entries[3].down = true;
+    entries[3].mbps = 100000; /* what cannot be had makes no other slow */
+    assert_int_equal(net_choose_entries(entries, 4, &config, rows, 0, taken, 4), 2);
+    entries[3].down = false;
+    entries[3].mbps = 0;
     taken[1] = -7;
-    assert_int_equal(net_choose_entries(offers, 4, &wish, rows, 0, taken, 1), 1);
+    assert_int_equal(net_choose_entries(entries, 4, &config, rows, 0, taken, 1), 1);
     assert_int_equal(taken[1], -7);
 }
 
 static void in_words(void **state)
 {
     (void)state;
-    struct net_provider_entry offers[2];
+    struct net_provider_entry entries[2];
     char text[200];
-    offers_of("ti", offers);
-    net_entry_text(&offers[0], text, sizeof text);
+    make_entries("ti", entries);
+    net_entry_text(&entries[0], text, sizeof text);
     assert_string_equal(text, "provider tcp;ofi_rxm on eth0 (" LAN ")");
-    net_entry_text(&offers[1], text, sizeof text);
+    net_entry_text(&entries[1], text, sizeof text);
     assert_string_equal(text, "provider tcp;ofi_rxm on ib0 (10.1.0.0/16); IP over InfiniBand: a "
                               "fraction of what RDMA on the same port gives");
-    offers_of("s", offers);
-    net_entry_text(&offers[0], text, sizeof text);
+    make_entries("s", entries);
+    net_entry_text(&entries[0], text, sizeof text);
     assert_string_equal(text, "provider shm on shm");
 }
 

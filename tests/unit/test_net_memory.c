@@ -179,7 +179,7 @@ static void assert_memory(int number, int rail, const void *base, size_t bytes, 
 
 /* -------------------------------------------------------------------------------- own segments */
 
-static void chunks_are_registered_when_they_are_asked_for(void **context)
+static void chunks_are_registered_at_first_use(void **context)
 {
     static const struct {
         enum segment_id segment;
@@ -249,7 +249,7 @@ static void without_memory_nothing_is_registered(void **context)
 
 /* -------------------------------------------------------------------------------- peers' chunks */
 
-static void keys_of_peers_are_asked_for_once(void **context)
+static void keys_of_peers_are_queried_once(void **context)
 {
     struct net_key found = {.base = 8};
     (void)context;
@@ -381,7 +381,7 @@ static void pinned_memory_is_the_gpus_too(void **context)
     assert_null(net_alloc_gpu_slab(&end.net, 4096));
 }
 
-static void a_peer_has_one_room(void **context)
+static void a_peer_has_one_staging_buffer(void **context)
 {
     struct net_key keys[NET_RAILS];
     (void)context;
@@ -435,13 +435,13 @@ static void a_peer_has_one_room(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(chunks_are_registered_when_they_are_asked_for),
+        test(chunks_are_registered_at_first_use),
         test(a_chunk_that_is_refused_is_not_tried_again),
         test(without_memory_nothing_is_registered),
-        test(keys_of_peers_are_asked_for_once),
+        test(keys_of_peers_are_queried_once),
         test(memory_for_messages_is_registered_where_that_is_wanted),
         test(pinned_memory_is_the_gpus_too),
-        test(a_peer_has_one_room),
+        test(a_peer_has_one_staging_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

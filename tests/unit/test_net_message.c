@@ -59,7 +59,7 @@ static void add_put(size_t offset, uint64_t value)
         &value, sizeof value);
 }
 
-static uint64_t word_at(const struct net_end *end, size_t offset)
+static uint64_t read_word_at(const struct net_end *end, size_t offset)
 {
     uint64_t value;
     memcpy(&value, end->heap + offset, sizeof value);
@@ -113,10 +113,10 @@ static int shut_end(void **context)
     return 0;
 }
 
-static void drops_what_has_no_word(void **context)
+static void drops_messages_without_the_auth_word(void **context)
 {
     (void)context;
-    uint64_t before = word_at(&end, 64);
+    uint64_t before = read_word_at(&end, 64);
     const uint64_t words[] = {0,
                               1,
                               end.peers[1].outgoing.auth_word,
@@ -128,7 +128,7 @@ static void drops_what_has_no_word(void **context)
         add_put(64, 77);
         message.head.auth_word = words[i];
         feed(&end);
-        assert_int_equal(word_at(&end, 64), before);
+        assert_int_equal(read_word_at(&end, 64), before);
         assert_int_equal(end.net.unauthenticated, i + 1);
     }
     for (int from = -1; from <= END_PES; from += END_PES + 1) {
@@ -141,7 +141,7 @@ static void drops_what_has_no_word(void **context)
     begin_message(&end, 1, 1, NET_ACK_REQUEST);
     add_put(64, 77);
     feed(&end);
-    assert_int_equal(word_at(&end, 64), 77);
+    assert_int_equal(read_word_at(&end, 64), 77);
     assert_int_equal(end.net.unauthenticated, 8);
     assert_int_equal(sent_messages, 1);
 }
@@ -177,25 +177,25 @@ static void words_and_numbers_are_of_one_pair(void **context)
 static void lengths_are_those_that_came(void **context)
 {
     (void)context;
-    uint64_t before = word_at(&end, 64);
+    uint64_t before = read_word_at(&end, 64);
     begin_message(&end, 1, 1, 0);
     add_put(64, 77);
     for (size_t came = 0; came < message.head.bytes; came++) {
         end_feed(&end, &message, came);
-        assert_int_equal(word_at(&end, 64), before);
+        assert_int_equal(read_word_at(&end, 64), before);
         assert_int_equal(end.net.unauthenticated, came + 1);
     }
-    uint64_t strangers = end.net.unauthenticated;
+    uint64_t unauthenticated = end.net.unauthenticated;
     end_feed(&end, &message, message.head.bytes + 8); /* longer than it says */
-    assert_int_equal(end.net.unauthenticated, strangers + 1);
+    assert_int_equal(end.net.unauthenticated, unauthenticated + 1);
     /* A record that is longer than the message is not carried out, nor what is behind it. */
     begin_message(&end, 1, 1, 0);
     add((struct net_record){.kind = NET_PUT, .segment = SEG_HEAP, .bytes = 4000, .offset = 0},
         &before, 8);
     add_put(64, 77);
     feed(&end);
-    assert_int_equal(word_at(&end, 64), before);
-    assert_int_equal(word_at(&end, 0), UINT64_C(0x322b241d160f0801));
+    assert_int_equal(read_word_at(&end, 64), before);
+    assert_int_equal(read_word_at(&end, 0), UINT64_C(0x322b241d160f0801));
     assert_int_equal(end.peers[1].handled, 1);
 }
 
@@ -243,14 +243,14 @@ static void early_messages_are_bounded(void **context)
     feed(&end);
     assert_null(end.peers[2].early_requests);
     assert_int_equal(end.peers[2].handled, 399);
-    assert_int_equal(word_at(&end, 8 * 399), 399);
+    assert_int_equal(read_word_at(&end, 8 * 399), 399);
 }
 
 /* Finding A9: as many bytes went back as the request said. */
 static void answers_of_atomics_hold_no_stack(void **context)
 {
     (void)context;
-    uint64_t before = word_at(&end, 64);
+    uint64_t before = read_word_at(&end, 64);
     const struct net_atomic atomic = {.value = 5, .token = 1234};
     for (int width = 0; width < 256; width++) {
         begin_message(&end, 1, (uint64_t)width + 1, NET_ACK_REQUEST);
@@ -399,7 +399,7 @@ static void keys_are_random(void **context)
 }
 
 /* Only the peer that was asked can answer, and only in what was asked for. */
-static void answers_are_of_the_one_asked(void **context)
+static void answers_come_from_the_queried_peer(void **context)
 {
     (void)context;
     struct {
@@ -423,7 +423,7 @@ static void answers_are_of_the_one_asked(void **context)
 }
 
 /* A PE with fewer NICs than its peer is told of one whose number it has not. */
-static void notes_of_the_peers_rails(void **context)
+static void control_records_of_the_peers_rails(void **context)
 {
     (void)context;
     const struct net_control closed = {.kind = NET_CLOSED_RAIL, .rail = 5},
@@ -457,7 +457,7 @@ static void failed_receives_are_posted_again(void **context)
 }
 
 /* Strangers are reported once, and again after 10 s. */
-static void strangers_are_reported_now_and_then(void **context)
+static void unauthenticated_messages_are_reported_now_and_then(void **context)
 {
     (void)context;
     const uint64_t s = 1000 * 1000 * 1000, first = now;
@@ -522,7 +522,7 @@ static void what_comes_twice_is_carried_out_once(void **context)
     (void)context;
     const uint64_t one = 1;
     const struct net_atomic atomic = {.value = 1};
-    uint64_t before = word_at(&end, 64);
+    uint64_t before = read_word_at(&end, 64);
     int left = free_count();
     const struct net_record add_one = {
         .kind = NET_ATOMIC, .segment = SEG_HEAP, .amo = WEFT_AMO_ADD, .width = 8, .offset = 64};
@@ -533,7 +533,7 @@ static void what_comes_twice_is_carried_out_once(void **context)
         add(add_one, &atomic, sizeof atomic);
         sent_messages = 0;
         feed(&end);
-        assert_int_equal(word_at(&end, 64), before + sums[i] * one);
+        assert_int_equal(read_word_at(&end, 64), before + sums[i] * one);
         assert_int_equal(end.peers[1].handled, sums[i]);
         assert_int_equal(sent_messages, i != 2); /* the early one tells when its turn comes */
     }
@@ -576,12 +576,12 @@ static void what_has_arrived_goes_no_more(void **context)
 }
 
 /* A probe has number 0, is answered at once, and moves nothing. */
-static void a_probe_has_no_number(void **context)
+static void a_probe_has_no_sequence_number(void **context)
 {
     (void)context;
-    const struct net_control note = {.kind = NET_PROBE};
+    const struct net_control control = {.kind = NET_PROBE};
     begin_message(&end, 1, 0, 0);
-    add((struct net_record){.kind = NET_CONTROL}, &note, sizeof note);
+    add((struct net_record){.kind = NET_CONTROL}, &control, sizeof control);
     feed(&end);
     assert_int_equal(sent_messages, 1);
     const struct net_control *answer =
@@ -589,7 +589,7 @@ static void a_probe_has_no_number(void **context)
     assert_int_equal(answer->kind, NET_PROBE_REPLY);
     assert_int_equal(end.peers[1].handled, 0);
     begin_message(&end, 1, 1, 0); /* with a number it is none */
-    add((struct net_record){.kind = NET_CONTROL}, &note, sizeof note);
+    add((struct net_record){.kind = NET_CONTROL}, &control, sizeof control);
     feed(&end);
     assert_int_equal(sent_messages, 1);
 }
@@ -696,16 +696,16 @@ static const struct net_result *answered(enum net_kind kind)
 }
 
 /* A room here for a peer, and what it asks for of it: to the last byte, and not behind it. */
-static void rooms_and_their_lots(void **context)
+static void staging_buffers_and_their_slots(void **context)
 {
     (void)context;
-    enum { ROOM = 100000 };
+    enum { BUFFER = 100000 };
     struct net_peer *peer = &end.peers[1];
-    const struct net_query wanted = {.token = 77, .bytes = ROOM};
-    struct net_slot lot = {.offset = 16, .bytes = 24, .token = 88};
+    const struct net_query wanted = {.token = 77, .bytes = BUFFER};
+    struct net_slot slot = {.offset = 16, .bytes = 24, .token = 88};
     begin_message(&end, 1, 1, 0);
-    add((struct net_record){.kind = NET_SLOT_PUT, .segment = SEG_HEAP, .offset = 8}, &lot,
-        sizeof lot);
+    add((struct net_record){.kind = NET_SLOT_PUT, .segment = SEG_HEAP, .offset = 8}, &slot,
+        sizeof slot);
     feed(&end); /* there is none yet */
     assert_int_equal(answered(NET_DATA)->status, WEFT_ERR_ARGUMENT);
     begin_message(&end, 1, 2, 0);
@@ -718,26 +718,26 @@ static void rooms_and_their_lots(void **context)
         assert_int_equal(keys[i].base, 0);
     }
     assert_int_equal(keys[2].key, end.keys[2]);
-    assert_int_equal(peer->staging_bytes, ROOM);
-    for (size_t i = 0; i < ROOM; i++)
+    assert_int_equal(peer->staging_bytes, BUFFER);
+    for (size_t i = 0; i < BUFFER; i++)
         peer->staging_buffer[i] = (unsigned char)(i * 3 + i / 256);
     const struct {
         uint64_t position;
         uint32_t bytes;
         bool good;
-    } rows[] = {{16, 24, true},      {ROOM - 24, 24, true}, {ROOM - 23, 24, false},
-                {ROOM, 0, true},     {ROOM + 1, 0, false},  {UINT64_MAX, 2, false},
-                {0, ROOM + 1, false}};
+    } rows[] = {{16, 24, true},        {BUFFER - 24, 24, true}, {BUFFER - 23, 24, false},
+                {BUFFER, 0, true},     {BUFFER + 1, 0, false},  {UINT64_MAX, 2, false},
+                {0, BUFFER + 1, false}};
     uint64_t number = 2;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         unsigned char before[24];
         memcpy(before, end.heap + 40, sizeof before);
-        lot =
+        slot =
             (struct net_slot){.offset = rows[i].position, .bytes = rows[i].bytes, .token = 88 + i};
         sent_messages = 0;
         begin_message(&end, 1, ++number, 0);
-        add((struct net_record){.kind = NET_SLOT_PUT, .segment = SEG_HEAP, .offset = 40}, &lot,
-            sizeof lot);
+        add((struct net_record){.kind = NET_SLOT_PUT, .segment = SEG_HEAP, .offset = 40}, &slot,
+            sizeof slot);
         feed(&end);
         assert_int_equal(sent_messages, !rows[i].good);
         if (!rows[i].good)
@@ -746,8 +746,8 @@ static void rooms_and_their_lots(void **context)
                             rows[i].good ? peer->staging_buffer + rows[i].position : before,
                             rows[i].bytes < 24 ? rows[i].bytes : 24);
         begin_message(&end, 1, ++number, 0);
-        add((struct net_record){.kind = NET_SLOT_GET, .segment = SEG_HEAP, .offset = 200}, &lot,
-            sizeof lot);
+        add((struct net_record){.kind = NET_SLOT_GET, .segment = SEG_HEAP, .offset = 200}, &slot,
+            sizeof slot);
         feed(&end);
         assert_int_equal(answered(NET_SLOT_READY)->token, 88 + i);
         assert_int_equal(answered(NET_SLOT_READY)->status,
@@ -756,12 +756,12 @@ static void rooms_and_their_lots(void **context)
             assert_memory_equal(peer->staging_buffer + rows[i].position, end.heap + 200,
                                 rows[i].bytes);
     }
-    lot = (struct net_slot){.bytes = 8, .token = 5};
+    slot = (struct net_slot){.bytes = 8, .token = 5};
     begin_message(&end, 1, ++number, 0);
     add((struct net_record){.kind = NET_SLOT_GET,
                             .segment = SEG_HEAP,
                             .offset = END_HEAP_BYTES - 7},
-        &lot, sizeof lot);
+        &slot, sizeof slot);
     feed(&end);
     assert_int_equal(answered(NET_SLOT_READY)->status, WEFT_ERR_ADDRESS);
     /* Another asks: it is made once. */
@@ -783,14 +783,14 @@ static void records_of_an_unknown_kind(void **context)
     assert_int_equal(result->token, 0);
     assert_true(result->status < 0);
     assert_memory_equal(result + 1, "a message has a record of the unknown kind 99", 45);
-    assert_int_equal(word_at(&end, 64), 77);
+    assert_int_equal(read_word_at(&end, 64), 77);
 }
 
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_end, shut_end)
     const struct CMUnitTest tests[] = {
-        CASE(drops_what_has_no_word),
+        CASE(drops_messages_without_the_auth_word),
         CASE(words_and_numbers_are_of_one_pair),
         CASE(lengths_are_those_that_came),
         CASE(numbers_are_those_that_were_sent),
@@ -800,20 +800,20 @@ int main(void)
         CASE(long_gets_come_in_order),
         CASE(chunks_that_are_not_there),
         CASE(keys_are_random),
-        CASE(answers_are_of_the_one_asked),
-        CASE(notes_of_the_peers_rails),
+        CASE(answers_come_from_the_queried_peer),
+        CASE(control_records_of_the_peers_rails),
         CASE(failed_receives_are_posted_again),
-        CASE(strangers_are_reported_now_and_then),
+        CASE(unauthenticated_messages_are_reported_now_and_then),
         CASE(senders_have_their_addresses),
         CASE(what_comes_twice_is_carried_out_once),
         CASE(answers_are_numbered_by_themselves),
         CASE(what_has_arrived_goes_no_more),
-        CASE(a_probe_has_no_number),
+        CASE(a_probe_has_no_sequence_number),
         CASE(messages_wait_for_the_gpu),
         CASE(the_gpu_fails),
         CASE(receives_that_cannot_be_posted),
         CASE(receives_are_posted),
-        CASE(rooms_and_their_lots),
+        CASE(staging_buffers_and_their_slots),
         CASE(records_of_an_unknown_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

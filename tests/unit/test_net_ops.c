@@ -272,10 +272,10 @@ static void a_signal_follows_its_data(void **context)
     assert_int_equal(records[0]->amo, WEFT_AMO_SET);
     local_is_device = true;
     nbi = false;
-    expect(
-        put_signal,
-        "failure order_write stage_put:0:640:5000:device await_staged_sources failure order_request "
-        "fence_channel order_request request:24 flush_unanswered await_sources ");
+    expect(put_signal,
+           "failure order_write stage_put:0:640:5000:device await_staged_sources failure "
+           "order_request "
+           "fence_channel order_request request:24 flush_unanswered await_sources ");
 }
 
 /* ------------------------------------------------------------------------------------- strided */
@@ -319,10 +319,9 @@ static void strided_elements_of_a_gpu_go_through_the_host(void **context)
     strides = (struct path_strides){.element = 4000, .n = 2, .local_step = 0, .remote_step = 24};
     segment = SEG_HEAP;
     local_is_device = true;
-    expect(
-        iput,
-        "flush:1 await_sources failure order_write stage_put:0:640:4000:device "
-        "await_staged_sources failure order_write stage_put:0:664:4000:device await_staged_sources ");
+    expect(iput, "flush:1 await_sources failure order_write stage_put:0:640:4000:device "
+                 "await_staged_sources failure order_write stage_put:0:664:4000:device "
+                 "await_staged_sources ");
     expect(iget, "failure stage_get:0:640:4000:device await_reads failure "
                  "stage_get:0:664:4000:device await_reads ");
 }

@@ -99,7 +99,7 @@ static void channels_are_touched_once(void **context)
     assert_int_equal(end.touched[1], 1);
 }
 
-static void a_fence_notes_what_was_given(void **context)
+static void a_fence_records_the_last_message(void **context)
 {
     (void)context;
     const struct {
@@ -242,7 +242,7 @@ static void give(int pe)
     record->kind = NET_PUT;
 }
 
-static void a_quiet_asks_each_peer_and_waits(void **context)
+static void a_quiet_requests_acknowledgements_and_waits(void **context)
 {
     (void)context;
     give(1);
@@ -344,7 +344,7 @@ static void a_quiet_waits_for_all_that_is_under_way(void **context)
 }
 
 /* What is to be there before the message that confirms it goes. */
-static void a_quiet_settles_before_it_asks(void **context)
+static void a_quiet_awaits_writes_before_it_requests(void **context)
 {
     (void)context;
     channel->writes = 1;
@@ -372,7 +372,7 @@ static void a_quiet_settles_before_it_asks(void **context)
 }
 
 /* What another context has asked for meanwhile, or was told, is not asked for again. */
-static void what_is_asked_for_is_not_asked_again(void **context)
+static void a_requested_acknowledgement_is_not_requested_again(void **context)
 {
     (void)context;
     const struct {
@@ -572,7 +572,7 @@ static void tokens_are_used_once(void **context)
     assert_int_equal(end.net.pending_count, 256);
 }
 
-static void answers_come_in_pieces(void **context)
+static void answers_come_in_fragments(void **context)
 {
     (void)context;
     unsigned char to[24] = {0};
@@ -617,7 +617,7 @@ static weft_status the_answer_comes(struct net_peer *of)
     return WEFT_OK;
 }
 
-static weft_status the_answer_to_what_was_asked_comes(struct net_peer *of)
+static weft_status the_answer_to_a_query_comes(struct net_peer *of)
 {
     for (uint64_t uses = 1; uses < 5; uses++)
         come(of->pe, uses << 32 | end.net.pending_next, 0, 8, answer_status);
@@ -714,7 +714,7 @@ static void asking(void **context)
     assert_int_equal(end.state.failed, WEFT_ERR_RANGE); /* as nobody waits */
     end.state.failed = WEFT_OK;
     memset(data.data, 3, sizeof data.data);
-    meanwhile = the_answer_to_what_was_asked_comes;
+    meanwhile = the_answer_to_a_query_comes;
     answer_status = WEFT_OK;
     assert_int_equal(net_send_query(&end.state, peer, &question, 8, to, 8, false), WEFT_OK);
     assert_int_equal(sent_count, 1);
@@ -730,22 +730,22 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_end, shut_end)
     const struct CMUnitTest tests[] = {
         CASE(channels_are_touched_once),
-        CASE(a_fence_notes_what_was_given),
+        CASE(a_fence_records_the_last_message),
         CASE(a_request_waits_behind_a_fence),
         CASE(a_write_waits_until_messages_are_done),
         CASE(sources_are_free),
         CASE(a_fence_of_all_peers),
-        CASE(a_quiet_asks_each_peer_and_waits),
+        CASE(a_quiet_requests_acknowledgements_and_waits),
         CASE(writes_are_confirmed_by_a_message),
         CASE(a_quiet_waits_for_all_that_is_under_way),
-        CASE(a_quiet_settles_before_it_asks),
-        CASE(what_is_asked_for_is_not_asked_again),
+        CASE(a_quiet_awaits_writes_before_it_requests),
+        CASE(a_requested_acknowledgement_is_not_requested_again),
         CASE(the_list_ends_where_it_ends),
         CASE(what_is_left_stays_in_the_list),
         CASE(a_quiet_tells_of_failures),
         CASE(a_closed_context_stays_while_something_points_to_it),
         CASE(tokens_are_used_once),
-        CASE(answers_come_in_pieces),
+        CASE(answers_come_in_fragments),
         CASE(an_answer_is_awaited),
         CASE(forgotten_answers),
         CASE(an_answer_without_a_token_is_a_failure),

@@ -30,7 +30,7 @@ static void read_job(const char *text, int rails, struct job *job)
     job->npes = 1;
     job->all[0].requested_rails = rails;
     while (*text) {
-        struct net_candidates *told = &job->all[job->npes - 1];
+        struct net_candidates *candidates = &job->all[job->npes - 1];
         if (text[0] == '/') {
             node += text[1] == '/';
             text += 1 + (text[1] == '/');
@@ -38,7 +38,7 @@ static void read_job(const char *text, int rails, struct job *job)
             job->node_of[job->npes++] = node;
             continue;
         }
-        struct net_candidate *nic = &told->list[told->count++];
+        struct net_candidate *nic = &candidates->list[candidates->count++];
         *nic = (struct net_candidate){.name = (uint64_t)text[0],
                                       .distance = (uint8_t)(text[1] - '0'),
                                       .network = text[2] == '-' ? 0 : (uint64_t)text[2]};
@@ -53,16 +53,16 @@ static void read_job(const char *text, int rails, struct job *job)
 
 /* "a" home and large transfers over a; "a:b" messages over a, large ones over b; "a:ab" both over
  * a. */
-static void write_picked(const struct net_candidates *told, const struct net_picked *picked,
+static void write_picked(const struct net_candidates *candidates, const struct net_picked *picked,
                          char *text)
 {
-    char home = picked->first_rail < 0 ? '-' : (char)told->list[picked->first_rail].name;
+    char home = picked->first_rail < 0 ? '-' : (char)candidates->list[picked->first_rail].name;
     *text++ = home;
     if (picked->count != 1 || picked->rails[0] != picked->first_rail)
         *text++ = ':';
     for (int i = 0; i < picked->count && text[-1] == ':'; i++)
         for (int k = i; k < picked->count; k++, i = picked->count)
-            *text++ = (char)told->list[picked->rails[k]].name;
+            *text++ = (char)candidates->list[picked->rails[k]].name;
     *text = '\0';
 }
 

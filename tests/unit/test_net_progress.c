@@ -365,8 +365,8 @@ static void a_peer_fails_once(void **context)
     peer->open_message = net_new_message(&end.net, peer);
     net_new_answer_token(&end.state, peer, NULL, 8, &token);
     net_detach_answer(&end.net, token);
-    struct net_message *kept = net_new_message(&end.net, peer);
-    net_retain_message(peer, kept);
+    struct net_message *unacknowledged = net_new_message(&end.net, peer);
+    net_retain_message(peer, unacknowledged);
     base_fail(WEFT_ERR_RANGE, "its own words");
     net_fail_peer(&end.net, peer, WEFT_ERR_PATH, base_last_error());
     net_fail_peer(&end.net, peer, WEFT_ERR_RANGE, "others");

@@ -134,7 +134,7 @@ static int prepare(void **state)
 
 /* --------------------------------------------------------------------------------- registration */
 
-static void keys_that_are_taken(void **state)
+static void keys_that_are_in_use(void **state)
 {
     struct fid_mr *made;
     (void)state;
@@ -280,7 +280,7 @@ static void where_a_peer_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(keys_that_are_taken, prepare),
+        cmocka_unit_test_setup(keys_that_are_in_use, prepare),
         cmocka_unit_test_setup(memory_is_bound_where_that_is_wanted, prepare),
         cmocka_unit_test_setup(accesses_are_counted, prepare),
         cmocka_unit_test_setup(what_is_closed, prepare),

@@ -139,13 +139,13 @@ static void a_new_message_is_new(void **context)
 static void buffers_come_from_slabs(void **context)
 {
     (void)context;
-    struct net_message *taken[200];
+    struct net_message *selection[200];
     int left = free_count();
     for (int i = 0; i <= left; i++)
-        assert_non_null(taken[i] = net_alloc_message(&end.net));
+        assert_non_null(selection[i] = net_alloc_message(&end.net));
     assert_int_equal(free_count(), 31);
     for (int i = 0; i <= left; i++)
-        net_free_message(&end.net, taken[i]);
+        net_free_message(&end.net, selection[i]);
 }
 
 /* To the last byte, and no further. */
@@ -196,7 +196,7 @@ static void the_head_says_how_far_this_end_is(void **context)
 }
 
 /* Every sixteenth message asks, where nobody asked before. */
-static void messages_ask_to_be_told(void **context)
+static void messages_request_acknowledgements(void **context)
 {
     (void)context;
     for (int i = 0; i < 2; i++) {
@@ -215,7 +215,7 @@ static void messages_ask_to_be_told(void **context)
 }
 
 /* An empty one asks where some have gone that did not; else there is nothing to ask for. */
-static void an_empty_message_asks(void **context)
+static void an_empty_message_requests_an_acknowledgement(void **context)
 {
     (void)context;
     net_flush_requests(&end.net, peer, true);
@@ -498,7 +498,7 @@ static void refused_altogether(void **context)
 }
 
 /* Kept until it has arrived where it could go again, and only there. */
-static void sent_messages_are_kept(void **context)
+static void sent_messages_stay_unacknowledged(void **context)
 {
     (void)context;
     struct net_peer *other = &end.peers[2];
@@ -547,8 +547,8 @@ int main(void)
         CASE(buffers_come_from_slabs),
         CASE(a_message_is_filled),
         CASE(the_head_says_how_far_this_end_is),
-        CASE(messages_ask_to_be_told),
-        CASE(an_empty_message_asks),
+        CASE(messages_request_acknowledgements),
+        CASE(an_empty_message_requests_an_acknowledgement),
         CASE(gpu_memory_is_flushed_once),
         CASE(a_quiet_is_guessed),
         CASE(the_window_is_full),
@@ -557,7 +557,7 @@ int main(void)
         CASE(answers_fill_messages),
         CASE(refused_for_now),
         CASE(refused_altogether),
-        CASE(sent_messages_are_kept),
+        CASE(sent_messages_stay_unacknowledged),
         CASE(receives_of_a_closed_rail_are_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -260,7 +260,7 @@ static struct remote at(int end, size_t offset)
     return (struct remote){&peers[end], SEG_HEAP, offset};
 }
 
-static struct staged_mailbox *desk(void)
+static struct staged_mailbox *mailbox(void)
 {
     return staged_mailbox(staged_common(&worlds[SERVER]), OWNER);
 }
@@ -463,7 +463,7 @@ static void slots_run_out(void **context)
 }
 
 /* 512 KiB; what does not fit behind the last goes to the front, when that is free. */
-static void rooms_run_out(void **context)
+static void buffers_run_out(void **context)
 {
     (void)context;
     static unsigned char bytes[16384];
@@ -509,8 +509,8 @@ static void slots_that_say_what_cannot_be(void **context)
                 {STAGED_GPU_BUFFER, STAGED_GPU_BYTES - 65, 65, true},
                 {STAGED_GPU_BUFFER, STAGED_GPU_BYTES - 64, 65, false},
                 {STAGED_HOST_BUFFER, 0, UINT64_MAX, false}};
-    struct staged_ring *ring = &desk()->channels[LAST].ring;
-    desk()->senders[LAST / 32] |= 1u << LAST % 32;
+    struct staged_ring *ring = &mailbox()->channels[LAST].ring;
+    mailbox()->senders[LAST / 32] |= 1u << LAST % 32;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct staged_slot *slot = &ring->slots[i];
         ring->failed = 0;
@@ -559,15 +559,15 @@ static void the_owner_refuses(void **context)
 }
 
 /* The first counts. */
-static void the_first_refusal_is_told(void **context)
+static void the_first_failure_is_reported(void **context)
 {
     (void)context;
     uint64_t value = 1;
     path_staged.put(at(ASKER, HEAP_BYTES), &value, 8, true);
     path_staged.atomic(at(ASKER, 8), (weft_amo)99, 8, 1, 0, NULL, true);
     run_owner(SERVER);
-    assert_int_equal(desk()->channels[LAST].ring.failed, WEFT_ERR_ADDRESS);
-    assert_int_equal(desk()->channels[LAST].ring.done, 2);
+    assert_int_equal(mailbox()->channels[LAST].ring.failed, WEFT_ERR_ADDRESS);
+    assert_int_equal(mailbox()->channels[LAST].ring.done, 2);
 }
 
 static void counts_that_cannot_be(void **context)
@@ -721,11 +721,11 @@ static void a_sleeper_is_woken_once(void **context)
     assert_int_equal(wakes, 0);
     run_owner(SERVER);
     assert_int_equal(sleeps, 1);
-    assert_ptr_equal(last_word, &desk()->asleep);
-    assert_int_equal(desk()->asleep, 1);
+    assert_ptr_equal(last_word, &mailbox()->asleep);
+    assert_int_equal(mailbox()->asleep, 1);
     path_staged.put(at(ASKER, 8), &value, 8, true);
     assert_int_equal(wakes, 1);
-    assert_int_equal(desk()->asleep, 0);
+    assert_int_equal(mailbox()->asleep, 0);
     path_staged.put(at(ASKER, 8), &value, 8, true);
     assert_int_equal(wakes, 1);
 }
@@ -769,12 +769,12 @@ static void what_comes_just_before_sleep_is_served(void **context)
     at_clock = ask_just_before_sleep;
     run_owner(SERVER);
     assert_int_equal(heap[8], 0x77);
-    assert_int_equal(desk()->channels[FIRST].ring.done, 1);
+    assert_int_equal(mailbox()->channels[FIRST].ring.done, 1);
     assert_int_equal(sleeps, 1);
     assert_int_equal(clock_looks, 12); /* the idle time begins anew */
 }
 
-static void leave_restless_just_before_sleep(void)
+static void need_polling_just_before_sleep(void)
 {
     if (clock_looks == hook_at)
         staged_common(&worlds[SERVER])->channels[FIRST].needs_polling = true;
@@ -785,7 +785,7 @@ static void a_channel_that_is_left_alone_keeps_it_awake(void **context)
     (void)context;
     struct staged_channel *own = &staged_common(&worlds[SERVER])->channels[FIRST];
     hook_at = 6;
-    at_clock = leave_restless_just_before_sleep;
+    at_clock = need_polling_just_before_sleep;
     run_owner(SERVER);
     assert_false(own->needs_polling);
     assert_int_equal(sleeps, 1);
@@ -802,7 +802,7 @@ static void unlock_at_third(void)
 }
 
 /* One whose lock is held stays so until it is free. */
-static void a_locked_channel_stays_restless(void **context)
+static void a_locked_channel_still_needs_polling(void **context)
 {
     (void)context;
     locked = &staged_common(&worlds[SERVER])->channels[LAST];
@@ -881,10 +881,10 @@ int main(void)
         CASE(signals_come_with_the_last_chunk),
         CASE(strided_gets),
         CASE(slots_run_out),
-        CASE(rooms_run_out),
+        CASE(buffers_run_out),
         CASE(slots_that_say_what_cannot_be),
         CASE(the_owner_refuses),
-        CASE(the_first_refusal_is_told),
+        CASE(the_first_failure_is_reported),
         CASE(counts_that_cannot_be),
         CASE(a_wait_fails),
         CASE(askers_take_turns),
@@ -896,7 +896,7 @@ int main(void)
         SPARE(polls_before_sleep),
         SPARE(what_comes_just_before_sleep_is_served),
         SPARE(a_channel_that_is_left_alone_keeps_it_awake),
-        CASE(a_locked_channel_stays_restless),
+        CASE(a_locked_channel_still_needs_polling),
         CASE(only_what_is_not_published_is_left_alone),
         cmocka_unit_test_setup(threads_share_the_area, open_ends),
         CASE(too_many_pes),

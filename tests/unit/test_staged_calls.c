@@ -30,7 +30,7 @@ static struct path_state *state;
 static struct peer peer;
 static struct serve_request last_request;
 
-__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void log_call(const char *format, ...)
 {
     size_t used = strlen(trace);
     va_list arguments;
@@ -62,9 +62,9 @@ weft_status __wrap_staged_send_request(struct staged_channel *channel, enum box_
 {
     (void)operation;
     last_request = *request;
-    note("ask%d:%d:%zu:%zu:%d:%d ", request->operation, request->segment, (size_t)request->offset,
-         (size_t)request->bytes, from ? (int)((const char *)from - local) : -1,
-         to ? (int)((char *)to - local) : -1);
+    log_call("ask%d:%d:%zu:%zu:%d:%d ", request->operation, request->segment,
+             (size_t)request->offset, (size_t)request->bytes,
+             from ? (int)((const char *)from - local) : -1, to ? (int)((char *)to - local) : -1);
     weft_status status = held(channel);
     channel->begun += !status;
     return status;
@@ -77,7 +77,7 @@ weft_status __wrap_staged_await_published(struct staged_channel *channel,
 {
     assert_int_equal(operation, BOX_OP_PUT);
     assert_int_equal(number, channel->begun);
-    note("published ");
+    log_call("published ");
     return held(channel);
 }
 
@@ -86,14 +86,14 @@ weft_status __wrap_staged_await_retired(struct staged_channel *channel,
 weft_status __wrap_staged_await_retired(struct staged_channel *channel,
                                         enum box_operation operation, uint64_t number)
 {
-    note("gone%d:%d:%d ", (int)(channel - channels), operation, (int)number);
+    log_call("gone%d:%d:%d ", (int)(channel - channels), operation, (int)number);
     return held(channel);
 }
 
 weft_status __wrap_staged_advance(struct staged_channel *channel);
 weft_status __wrap_staged_advance(struct staged_channel *channel)
 {
-    note("advance%d ", (int)(channel - channels));
+    log_call("advance%d ", (int)(channel - channels));
     return held(channel);
 }
 
@@ -101,7 +101,7 @@ void __wrap_staged_hand_to_thread(struct staged_channel *channel);
 void __wrap_staged_hand_to_thread(struct staged_channel *channel)
 {
     assert_true(is_locked((int)(channel - channels)));
-    note("alone ");
+    log_call("alone ");
 }
 
 enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *at);
@@ -114,7 +114,7 @@ enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *at)
 static bool by_cpu(const char *what)
 {
     assert_false(is_locked(OWNER));
-    note("cpu_%s ", what);
+    log_call("cpu_%s ", what);
     return cpu_does;
 }
 
@@ -167,7 +167,7 @@ void __wrap_mapped_settle(struct mapped *m);
 void __wrap_mapped_settle(struct mapped *m)
 {
     assert_ptr_equal(m, opened);
-    note("settle ");
+    log_call("settle ");
 }
 
 /* --------------------------------------------------------------------------------------- set-up */
@@ -283,7 +283,7 @@ static void expect(weft_status (*run)(void), const char *expected)
 
 /* ---------------------------------------------------------------------------------------- tests */
 
-static void large_transfers_are_asked_in_chunks(void **context)
+static void large_transfers_are_sent_in_chunks(void **context)
 {
     char expected[200];
     (void)context;
@@ -480,7 +480,7 @@ static void a_context_needs_memory(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(large_transfers_are_asked_in_chunks),
+        test(large_transfers_are_sent_in_chunks),
         test(strided_gets_wait_for_the_last),
         test(signals_are_left_alone_where_nobody_waits),
         test(the_cpu_does_small_ones_in_gpu_memory),

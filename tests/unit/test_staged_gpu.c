@@ -18,7 +18,7 @@ enum { ME = 2, LOCALS = 4, PE = 9, LARGE = 5000 };
 
 static char gpu_here; /* its address stands for the GPU */
 static _Alignas(8) unsigned char host[LARGE + 64], device[LARGE + 64];
-static struct staged_mailbox *desk;
+static struct staged_mailbox *mailbox;
 static struct path_world world;
 static struct staged_common common;
 static struct staged_channel channel;
@@ -122,7 +122,7 @@ bool __wrap_staged_pin_channel(const struct staged_common *of,
 bool __wrap_staged_pin_channel(const struct staged_common *of, struct staged_channel_memory *memory)
 {
     assert_ptr_equal(of, &common);
-    assert_ptr_equal(memory, &desk->channels[ME]);
+    assert_ptr_equal(memory, &mailbox->channels[ME]);
     g.pins++;
     return true;
 }
@@ -130,7 +130,7 @@ bool __wrap_staged_pin_channel(const struct staged_common *of, struct staged_cha
 void __wrap_staged_wake_owner(struct staged_mailbox *of);
 void __wrap_staged_wake_owner(struct staged_mailbox *of)
 {
-    assert_ptr_equal(of, desk);
+    assert_ptr_equal(of, mailbox);
     g.wakes++;
 }
 
@@ -155,7 +155,7 @@ static void end(struct path_wait *wait)
 
 /* --------------------------------------------------------------------------------------- set-up */
 
-static size_t desk_bytes(void)
+static size_t mailbox_bytes(void)
 {
     return sizeof(struct staged_mailbox) + LOCALS * sizeof(struct staged_channel_memory);
 }
@@ -164,17 +164,17 @@ static int prepare(void **context)
 {
     (void)context;
     memset(&g, 0, sizeof g);
-    desk = mmap(NULL, desk_bytes() + SEGMENT_ALIGN, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    assert_true(desk != MAP_FAILED);
+    mailbox = mmap(NULL, mailbox_bytes() + SEGMENT_ALIGN, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(mailbox != MAP_FAILED);
     world = (struct path_world){
         .gpu = (struct gpu *)(void *)&gpu_here, .wait_step = step, .wait_end = end};
     common = (struct staged_common){.world = &world, .local_pe = ME, .local_npes = LOCALS};
-    struct staged_channel_memory *memory = &desk->channels[ME];
+    struct staged_channel_memory *memory = &mailbox->channels[ME];
     memset(&channel, 0, sizeof channel);
     channel.common = &common;
     channel.pe = PE;
-    channel.mailbox = desk;
+    channel.mailbox = mailbox;
     channel.ring = &memory->ring;
     channel.buffers[STAGED_HOST_BUFFER] =
         (struct staged_buffer){.memory = memory->host_buffer, .bytes = STAGED_HOST_BYTES};
@@ -191,7 +191,7 @@ static int prepare(void **context)
 static int finish(void **context)
 {
     (void)context;
-    munmap(desk, desk_bytes() + SEGMENT_ALIGN);
+    munmap(mailbox, mailbox_bytes() + SEGMENT_ALIGN);
     return 0;
 }
 
@@ -225,7 +225,7 @@ static void a_put_is_published_when_its_copy_is_complete(void **context)
     assert_int_equal(ask(SERVE_PUT, SEG_HEAP, 70, device, NULL, false), WEFT_OK);
     assert_int_equal(g.copy_count, 1);
     assert_int_equal(g.copies[0].lane, 2);
-    assert_ptr_equal(g.copies[0].to, desk->channels[ME].gpu_buffer);
+    assert_ptr_equal(g.copies[0].to, mailbox->channels[ME].gpu_buffer);
     assert_ptr_equal(g.copies[0].from, device);
     assert_int_equal(g.copies[0].bytes, 70);
     assert_int_equal(slot(1)->buffer, STAGED_GPU_BUFFER);
@@ -233,12 +233,12 @@ static void a_put_is_published_when_its_copy_is_complete(void **context)
     assert_int_equal(channel.published, 0);
     assert_int_equal(slot(1)->sequence, 0);
     assert_int_equal(g.wakes, 0);
-    assert_int_equal(desk->senders[0], 1u << ME);
+    assert_int_equal(mailbox->senders[0], 1u << ME);
     /* One behind it waits for its turn. */
     assert_int_equal(ask(SERVE_PUT, SEG_HEAP, 66, host, NULL, false), WEFT_OK);
     assert_int_equal(channel.published, 0);
     assert_int_equal(slot(2)->buffer, STAGED_HOST_BUFFER);
-    assert_memory_equal(desk->channels[ME].host_buffer, host, 66);
+    assert_memory_equal(mailbox->channels[ME].host_buffer, host, 66);
     assert_int_equal(staged_advance(&channel), WEFT_OK);
     assert_int_equal(channel.published, 0);
     g.passed = true;
@@ -258,7 +258,7 @@ static void a_put_is_published_when_its_copy_is_complete(void **context)
     assert_int_equal(channel.buffers[STAGED_HOST_BUFFER].tail, 66);
 }
 
-static void rooms_are_chosen_by_what_the_copies_touch(void **context)
+static void buffers_are_chosen_by_the_memory_kind(void **context)
 {
     static const struct {
         enum segment_id segment;
@@ -297,7 +297,7 @@ static void rooms_are_chosen_by_what_the_copies_touch(void **context)
     assert_int_equal(staged_chunk_bytes(&world, NULL, SEG_HEAP, 1), STAGED_HOST_CHUNK_LEAST);
 }
 
-static void a_lone_word_is_loaded(void **context)
+static void a_single_word_is_loaded(void **context)
 {
     static const struct {
         size_t offset, bytes;
@@ -343,7 +343,7 @@ static void an_answer_is_copied_to_the_gpu(void **context)
     assert_int_equal(g.copy_count, 1);
     assert_int_equal(g.copies[0].lane, 3);
     assert_ptr_equal(g.copies[0].to, device);
-    assert_ptr_equal(g.copies[0].from, desk->channels[ME].gpu_buffer);
+    assert_ptr_equal(g.copies[0].from, mailbox->channels[ME].gpu_buffer);
     assert_int_equal(g.copies[0].bytes, LARGE);
     assert_int_equal(host[49], 0x77);
     assert_int_equal(host[50], (unsigned char)(50 * 3 + 1));
@@ -454,8 +454,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test(a_put_is_published_when_its_copy_is_complete),
-        test(rooms_are_chosen_by_what_the_copies_touch),
-        test(a_lone_word_is_loaded),
+        test(buffers_are_chosen_by_the_memory_kind),
+        test(a_single_word_is_loaded),
         test(an_answer_is_copied_to_the_gpu),
         test(words_of_an_answer_are_stored),
         test(an_atomic_brings_what_it_found),

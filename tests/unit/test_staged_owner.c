@@ -247,10 +247,10 @@ static int finish(void **context)
 static void ask(int count, enum serve_operation operation, enum segment_id segment)
 {
     static uint64_t number;
-    struct staged_mailbox *desk = staged_mailbox(staged_common(&world), ME);
-    if (!desk->senders[0])
+    struct staged_mailbox *mailbox = staged_mailbox(staged_common(&world), ME);
+    if (!mailbox->senders[0])
         number = 0;
-    desk->senders[0] = 1u << ASKER;
+    mailbox->senders[0] = 1u << ASKER;
     for (int i = 0; i < count; i++) {
         struct staged_slot *slot = &ring->slots[number % STAGED_SLOTS];
         slot->request = (struct serve_request){
@@ -295,14 +295,14 @@ static void no_more_are_begun_than_can_be_under_way(void **context)
 
 static void under_way_is_limited_over_all_channels(void **context)
 {
-    struct staged_mailbox *desk = staged_mailbox(staged_common(&world), ME);
-    struct staged_ring *other = &desk->channels[0].ring;
+    struct staged_mailbox *mailbox = staged_mailbox(staged_common(&world), ME);
+    struct staged_ring *other = &mailbox->channels[0].ring;
     (void)context;
     d.later = true;
     complete_at = 9;
     d.at_yield = complete_all;
     ask(STAGED_SLOTS, SERVE_PUT, SEG_HEAP);
-    desk->senders[0] |= 1;
+    mailbox->senders[0] |= 1;
     for (uint64_t i = 0; i < 3; i++) {
         other->slots[i].request =
             (struct serve_request){.operation = SERVE_PUT, .segment = SEG_HEAP, .bytes = 8};
@@ -383,7 +383,7 @@ static void publish_at_last(void)
         staged_common(&world)->channels[0].published = 1;
 }
 
-static void a_channel_stays_restless_until_all_is_published(void **context)
+static void a_channel_needs_polling_until_all_is_published(void **context)
 {
     struct staged_common *common = staged_common(&world);
     (void)context;
@@ -474,7 +474,7 @@ int main(void)
         test(requests_of_gpu_memory_pin_the_channel_once),
         test(an_atomic_leaves_what_it_found),
         test(a_gpu_that_fails_ends_what_is_under_way),
-        test(a_channel_stays_restless_until_all_is_published),
+        test(a_channel_needs_polling_until_all_is_published),
         test(marks_of_requests_are_dropped_at_the_end),
         test(a_path_that_cannot_be_joined_gives_all_back),
         test(a_node_may_have_as_many_pes_as_there_are_bits),
