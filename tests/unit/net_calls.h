@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An operation of path net (net.c) makes calls of the path's other files: these doubles note
- * them in their order, hold them to the lock, and can let one fail. For tests of net.c. */
+/* Doubles of the functions that the operations of path net (net.c) call in other files. They log
+ * the calls in order, check that the lock is held, and can let one fail. For tests of net.c. */
 #ifndef WEFT_TESTS_NET_CALLS_H
 #define WEFT_TESTS_NET_CALLS_H
 
@@ -264,7 +264,7 @@ DOUBLE(weft_status, gpu_copy,
     assert_ptr_equal(gpu, &gpu_here);
     assert_int_equal(lane, 2);
     assert_int_equal(manner, GPU_DONE);
-    assert_false(is_locked()); /* other threads go on meanwhile */
+    assert_false(is_locked()); /* other threads run while the lock is released */
     assert_true(out != (src == local));
     log_call("%s:%zu ", out ? "to_gpu" : "from_gpu", bytes);
     memcpy(dst, src, bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer of one end of path net with memory for three pieces of GPU memory: for tests of
- * net_stage.c. The GPU's copies are noted, not made. */
+/* A peer of one end of path net with slots for three staged fragments: for tests of stage.c. The
+ * GPU's copies are logged, not made. */
 #ifndef WEFT_TESTS_NET_PARCEL_H
 #define WEFT_TESTS_NET_PARCEL_H
 
@@ -147,7 +147,7 @@ void __wrap_net_stage_cancel_query(struct path_common *net, struct net_peer *of)
     forgotten++;
 }
 
-/* Word of a piece as it goes to the owner. */
+/* The record that notifies the owner of a fragment. */
 static struct word {
     struct net_head head;
     struct net_record record;
@@ -178,7 +178,7 @@ static int open_end(void **context)
     channel = &end.channels[1];
     peer->stage = stage = calloc(1, sizeof *stage);
     assert_non_null(stage);
-    /* One more, which no piece may come to. */
+    /* One more, which no fragment may use. */
     stage->fragments = calloc(SLOTS + 1, sizeof *stage->fragments);
     assert_non_null(stage->fragments);
     stage->fragments[SLOTS].in_flight = true;
@@ -206,7 +206,7 @@ static int shut_end(void **context)
 
 enum { WRITE = 1, HERE = 2, THERE = 4, DEVICE = 8, SURE = 16, PROOF = 32, SPREAD = 64 };
 
-/* A piece of `bytes` bytes at offset 240 of the peer's segment. */
+/* A fragment of `bytes` bytes at offset 240 of the peer's segment. */
 static struct net_staged_fragment *begin(int what, enum segment_id segment, size_t bytes)
 {
     struct net_staged_fragment fragment = {.post = {.kind = NET_POST_STAGED, .peer = peer},

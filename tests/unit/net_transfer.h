@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers of GPU memory from one end of path net to PE 1, of which the pieces that begin are
- * noted: for tests of net_stage_begin.c. Keys, registrations, copies, requests and waits are
- * doubles. */
+/* Transfers with GPU memory from one end of path net to PE 1, which log the fragments that begin:
+ * for tests of stage_begin.c. Keys, registrations, copies, requests and waits are doubles. */
 #ifndef WEFT_TESTS_NET_TRANSFER_H
 #define WEFT_TESTS_NET_TRANSFER_H
 
@@ -23,7 +22,8 @@ enum { KIB = 1024, SLOT_BYTES = 128 * KIB, SLOTS = 3, CHUNK = NET_CHUNK_BYTES };
 static const uint8_t key[SIPHASH_KEY_BYTES] = {6, 2, 8};
 static struct net_end end;
 static struct net_peer *peer;
-static char gpu_here, local[64], slab_of[16]; /* their addresses stand for a GPU, memory, lots */
+static char gpu_here, local[64],
+    slab_of[16]; /* their addresses stand for a GPU, memory and slots */
 
 /* -------------------------------------------------------------------------------------- doubles */
 
@@ -370,7 +370,7 @@ static int shut_end(void **context)
 
 enum { WRITE = 1, DEVICE = 2 };
 
-/* A transfer with offset 600 of the third chunk of PE 1; how many pieces it begins. */
+/* A transfer with offset 600 of the third chunk of PE 1. Counts the fragments that it begins. */
 static weft_status move(int what, enum segment_id segment, size_t offset, size_t bytes)
 {
     struct peer at = {.pe = 1};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a PE tells others of the NICs that it could take, and what comes of the division: which
- * are kept, what is said of them, and when a crowd on one NIC is warned of. Distances and the
- * division are doubles. */
+/* The NICs that a PE reports to all, and the selection: which NICs it opens, how it is described,
+ * and when a warning is given that all PEs use one NIC. Distances and the division are doubles. */
 #include "path/net/near.h"
 #include "path/net/offers.h"
 
@@ -58,7 +57,7 @@ int __wrap_net_choose_entries(const struct net_provider_entry *of, size_t count,
     d.wished = *config;
     int n = d.chosen++ ? d.crowd : d.offered;
     for (int i = 0; i < n; i++)
-        taken[i] = NICS - 1 - i; /* the last offer first */
+        taken[i] = NICS - 1 - i; /* the last entry first */
     return n;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which provider and interface path net takes: rows of what libfabric offers, of what was asked for
- * and of what must come out, an offer or a part of the refusal. */
+/* The provider and the interface that path net chooses: rows of libfabric's list, of the
+ * configuration and of the result, an entry or a part of the error. */
 #include "path/net/choose.h"
 
 #include "base/status.h"
@@ -16,7 +16,7 @@
 #define LAN "10.0.0.0/24"
 #define WAN "192.0.2.0/24"
 
-/* Offers by letter, so that a row names its list as a string. */
+/* Entries by letter, so that a row names its list as a string. */
 static const struct {
     char letter;
     struct net_provider_entry offer;
@@ -65,7 +65,7 @@ static const struct row {
     const char *offers;
     int nodes;
     const char *provider, *interface;
-    char taken; /* letter of the offer; 0: refused */
+    char taken; /* letter of the entry; 0: an error */
     const char *sentence;
     weft_status status;
 } rows[] = {
@@ -97,7 +97,7 @@ static const struct row {
     {"d", NODES, "", "", 'd', NULL, WEFT_OK},
     {"dt", NODES, "", "eth4", 'd', NULL, WEFT_OK},
     {"12", NODES, "", "", '2', NULL, WEFT_OK},
-    /* asked for */
+    /* configured */
     {"12", NODES, "", "eth1,eth2", '1', NULL, WEFT_OK},
     {"12", NODES, "", "eth2,eth1", '2', NULL, WEFT_OK},
     {"tl", NODES, "", "lo,eth0", 't', NULL, WEFT_OK},
@@ -111,7 +111,7 @@ static const struct row {
     {"ti", NODES, "", "ib0", 'i', NULL, WEFT_OK},
     {"st", ONE_NODE, "shm", "", 's', NULL, WEFT_OK},
     {"xt", NODES, "acme", "", 'x', NULL, WEFT_OK},
-    /* refused: what is there is listed, each once */
+    /* an error lists what is there, each name once */
     {"tul", NODES, "verbs", "", 0,
      "WEFT_FABRIC_PROVIDER is \"verbs\", which libfabric does not offer here; it offers "
      "tcp;ofi_rxm",
@@ -147,7 +147,7 @@ static const struct row {
     {"", NODES, "", "", 0, "libfabric lists none", WEFT_ERR_UNSUPPORTED},
 };
 
-/* The first of what can be taken. */
+/* Index of the first chosen entry. */
 static int first_of(const struct net_provider_entry *entries, size_t count,
                     const struct net_config *config, net_rows common, uint64_t networks)
 {
@@ -189,7 +189,7 @@ static net_rows rows_of(const char *letters, uint64_t *networks)
     return common;
 }
 
-/* What PE 0 takes when PE 1 has other offers. */
+/* What PE 0 chooses if PE 1 has other entries. */
 static void what_all_have(void **state)
 {
     static const struct {
@@ -216,7 +216,8 @@ static void what_all_have(void **state)
     }
 }
 
-/* All that can be taken: each interface once, none that is much slower, unless they are named. */
+/* All entries that can be chosen: each interface once, and none that is much slower, unless they
+ * are configured. */
 static void several(void **state)
 {
     static const struct {
@@ -257,8 +258,7 @@ static weft_status rows_for(const struct net_provider_entry *entries, size_t cou
     return net_choose_rows(entries, count, &config, &rows);
 }
 
-/* Each name once, though one is a part of another; where there is no room for more, that is said,
- * once. */
+/* Each name once, also if it is a part of another; a full list ends in "...", once. */
 static void names_are_listed(void **state)
 {
     static const char *const names[] = {"eth10", "eth1", "xeth1", "eth1", "eth", "xeth1"};
@@ -286,8 +286,7 @@ static void names_are_listed(void **state)
     }
 }
 
-/* IPv4, IPv6, then what has no addresses of these; half the speed of the fastest is taken, less is
- * not. */
+/* IPv4, IPv6, then other addresses; half the speed of the fastest is chosen, less is not. */
 static void families_and_speeds(void **state)
 {
     struct net_provider_entry entries[4];
@@ -312,7 +311,7 @@ static void families_and_speeds(void **state)
     entries[2].mbps = 12499;
     assert_int_equal(net_choose_entries(entries, 4, &config, rows, 0, taken, 4), 3);
     assert_int_equal(taken[1], 1);
-    assert_int_equal(taken[2], 3); /* its speed is not told */
+    assert_int_equal(taken[2], 3); /* its speed is unknown */
     entries[3].down = true;
     entries[3].mbps = 100000; /* what cannot be had makes no other slow */
     assert_int_equal(net_choose_entries(entries, 4, &config, rows, 0, taken, 4), 2);

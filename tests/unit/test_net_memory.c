@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What path net registers with the first NIC and makes of its own: chunks of the segments,
- * memory for messages, pinned memory, rooms of peers; what it asks peers for; and that all of it
- * is given back once. */
+/* What path net registers with the first NIC and allocates: chunks of the segments, memory for
+ * messages, pinned memory, staging buffers of peers; what it queries from peers; and that all of it
+ * is freed once. */
 #include "unit/callocs.h"
 #include "unit/net_end.h"
 
@@ -410,7 +410,7 @@ static void a_peer_has_one_staging_buffer(void **context)
         for (int r = 2; r < NET_RAILS; r++)
             assert_int_equal(keys[r].known, 0);
     }
-    /* A NIC that has failed meanwhile, and one that had before. */
+    /* A NIC that fails during the test, and one that had failed before. */
     end.net.rails[0].endpoint = NULL;
     net_get_staging_buffer(&end.net, peer, 40000, keys);
     assert_int_equal(keys[0].known, 0);

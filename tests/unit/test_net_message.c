@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What path net takes for a message of a PE of the job, and how far it believes one (findings A1
- * and A9). What a stranger cannot know, the word and the numbers, is right in most of these. */
+/* Which messages path net accepts from a PE of the job, and which fields it trusts (findings A1 and
+ * A9). The authentication word and the sequence numbers, which no other program knows, are right in
+ * most of these. */
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -80,7 +81,7 @@ uint64_t __wrap_clock_now_ns(void)
     return now;
 }
 
-/* A GPU that is not done with what it was given: requests are complete when the test says so. */
+/* A GPU that has not finished its requests: they are complete when the test says so. */
 static bool gpu_works;
 static uint64_t complete;
 static weft_status gpu_status;
@@ -188,7 +189,7 @@ static void lengths_are_those_that_came(void **context)
     uint64_t unauthenticated = end.net.unauthenticated;
     end_feed(&end, &message, message.head.bytes + 8); /* longer than it says */
     assert_int_equal(end.net.unauthenticated, unauthenticated + 1);
-    /* A record that is longer than the message is not carried out, nor what is behind it. */
+    /* A record that is longer than the message is not executed, nor are records after it. */
     begin_message(&end, 1, 1, 0);
     add((struct net_record){.kind = NET_PUT, .segment = SEG_HEAP, .bytes = 4000, .offset = 0},
         &before, 8);
@@ -288,7 +289,7 @@ static const struct net_result *got(uint64_t number, size_t offset, uint32_t byt
     return (const void *)(record + 1);
 }
 
-/* A get beyond the limit is refused as such, and no answer has bytes of an earlier message. */
+/* A get beyond the limit is an error, and no answer has bytes of an earlier message. */
 static void gets_are_bounded(void **context)
 {
     (void)context;
@@ -398,7 +399,7 @@ static void keys_are_random(void **context)
     assert_true(all >> 48 && all & 0xffff);
 }
 
-/* Only the peer that was asked can answer, and only in what was asked for. */
+/* Only the queried peer can answer, and only within the query. */
 static void answers_come_from_the_queried_peer(void **context)
 {
     (void)context;
@@ -422,7 +423,7 @@ static void answers_come_from_the_queried_peer(void **context)
     assert_int_equal(end.answer[2], 7);
 }
 
-/* A PE with fewer NICs than its peer is told of one whose number it has not. */
+/* A PE with fewer NICs than its peer gets a control record about a NIC that it does not have. */
 static void control_records_of_the_peers_rails(void **context)
 {
     (void)context;
@@ -456,7 +457,7 @@ static void failed_receives_are_posted_again(void **context)
     assert_int_equal(end.net.failed, WEFT_OK);
 }
 
-/* Strangers are reported once, and again after 10 s. */
+/* Unauthenticated messages are reported once, and again after 10 s. */
 static void unauthenticated_messages_are_reported_now_and_then(void **context)
 {
     (void)context;
@@ -474,8 +475,8 @@ static void unauthenticated_messages_are_reported_now_and_then(void **context)
     assert_int_equal(end.net.unauthenticated, 5);
 }
 
-/* Where libfabric tells addresses a message comes from that of its sender; some providers tell it
- * of each. */
+/* If libfabric reports addresses, a message must come from that of its sender; some providers
+ * report it for each message. */
 static void senders_have_their_addresses(void **context)
 {
     (void)context;
@@ -515,8 +516,8 @@ static int free_count(void)
     return n;
 }
 
-/* What went again after a rail had failed is carried out once, and tells again how far this end
- * is. */
+/* A message that was retransmitted after a failure of a rail is executed once, and acknowledged
+ * again. */
 static void what_comes_twice_is_carried_out_once(void **context)
 {
     (void)context;
@@ -535,7 +536,8 @@ static void what_comes_twice_is_carried_out_once(void **context)
         feed(&end);
         assert_int_equal(read_word_at(&end, 64), before + sums[i] * one);
         assert_int_equal(end.peers[1].handled, sums[i]);
-        assert_int_equal(sent_messages, i != 2); /* the early one tells when its turn comes */
+        assert_int_equal(sent_messages,
+                         i != 2); /* the early one is acknowledged when it is executed in order */
     }
     net_drop_unacknowledged(&end.net, &end.peers[1]);
     assert_int_equal(free_count(), left + END_REQUESTS);
@@ -555,7 +557,7 @@ static void answers_are_numbered_by_themselves(void **context)
     assert_int_equal(end.net.unauthenticated, 0);
 }
 
-/* What tells that messages have arrived lets go of them, and that the peer is there. */
+/* An acknowledgement frees the messages, and shows that the peer is live. */
 static void what_has_arrived_goes_no_more(void **context)
 {
     (void)context;
@@ -695,7 +697,7 @@ static const struct net_result *answered(enum net_kind kind)
     return (const void *)(record + 1);
 }
 
-/* A room here for a peer, and what it asks for of it: to the last byte, and not behind it. */
+/* This PE's staging buffer for a peer: its last byte can be used, and nothing after it. */
 static void staging_buffers_and_their_slots(void **context)
 {
     (void)context;
@@ -764,7 +766,7 @@ static void staging_buffers_and_their_slots(void **context)
         &slot, sizeof slot);
     feed(&end);
     assert_int_equal(answered(NET_SLOT_READY)->status, WEFT_ERR_ADDRESS);
-    /* Another asks: it is made once. */
+    /* The second query gets the same buffer. */
     const unsigned char *room = peer->staging_buffer;
     begin_message(&end, 1, ++number, 0);
     add((struct net_record){.kind = NET_STAGING_BUFFER}, &wanted, sizeof wanted);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NIC messages to a peer go over, what is kept in case it fails, when a NIC or a peer is
- * taken to have failed, and what goes again: at one end of path net with three NICs, by a clock of
- * its own. */
+/* Which NIC carries messages to a peer, which messages stay for retransmission, when a NIC or a
+ * peer counts as failed, and what is retransmitted: at one end of path net with three NICs, with a
+ * clock of the test. */
 #include "unit/net_end.h"
 
 #include "path/net/stripe_piece.h"
@@ -23,7 +23,7 @@ uint64_t __wrap_clock_now_ns(void)
     return now;
 }
 
-/* What has been sent, in order: where to, and the note at the front of it. */
+/* The messages sent, in order: destination, and the control record at the front. */
 static struct sent {
     fi_addr_t to;
     uint64_t number;
@@ -417,7 +417,7 @@ static void who_is_not_looked_at(void **context)
         end.peers[pe].pending_answers = 0;
 }
 
-/* What the provider does not take now is asked for again at once, what it refuses counts. */
+/* A probe that returns FI_EAGAIN is sent again at once; one with another error counts as failed. */
 static void probes_that_return_eagain(void **context)
 {
     (void)context;
@@ -563,7 +563,7 @@ static void messages_move_to_another_rail(void **context)
     end_sends_complete(&end);
 }
 
-/* That of PE 0 to the first NIC, so that no number is taken for none. */
+/* That of PE 0 to the first NIC, so that index 0 is not taken for none. */
 static void messages_of_the_first_peer_move(void **context)
 {
     (void)context;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libfabric is asked for, how its offers are described, and what PEs that compare them have
- * in common: an invented libfabric, and PE 1 of three. */
+/* The hints for libfabric, the entries made of its list, and what all PEs have in common: an
+ * invented libfabric, and PE 1 of three. */
 #include "path/net/offers.h"
 
 #include "base/config.h"
@@ -533,7 +533,7 @@ static void what_this_pe_lacks_is_reported_to_all(void **context)
     assert_int_equal(find(), WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "no private memory for 3 PEs"));
     assert_int_equal(gathers, 0);
-    /* No offer at all is not an error of the library. */
+    /* An empty list is no error of libfabric. */
     prepare(NULL);
     f.errors[0] = -FI_ENODATA;
     assert_int_equal(find(), WEFT_OK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path net opens its NICs, tells peers how they are reached over each, and closes all of it in
- * an order in which nothing moves in memory that is gone: PE 1 of three with two NICs; what
- * opens them are doubles. */
+/* Path net opens its NICs, exchanges their addresses with peers, and closes all of it in an order
+ * in which no NIC accesses freed memory: PE 1 of three with two NICs. What opens them are
+ * doubles. */
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 

@@ -186,7 +186,7 @@ static void completions_need_no_descriptor(void **state)
     assert_string_equal(text, "fabric domain av cq-sleeps cq ep bind-av bind-cq enable ");
     assert_int_equal(rail.wait_descriptor, -1);
     prepare(state);
-    fails = 5; /* or it tells none */
+    fails = 5; /* or it reports none */
     assert_int_equal(net_open_rail(&net, &rail), WEFT_OK);
     assert_string_equal(text, "fabric domain av cq-sleeps wait -cq cq ep bind-av bind-cq enable ");
     assert_int_equal(rail.wait_descriptor, -1);

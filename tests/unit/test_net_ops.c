@@ -233,7 +233,7 @@ static void atomics_wait_for_what_they_fetch(void **context)
         assert_int_equal(atomic->expected, 71);
         assert_int_equal(atomic->token, rows[i].fetches ? TOKEN : 0);
     }
-    /* Its request cannot go: the token is given back. */
+    /* Its request cannot be sent: the token is freed. */
     trace[0] = '\0';
     calls = 0;
     fails_at = 3;

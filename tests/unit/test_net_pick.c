@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs the PEs of a job take: rows of what each PE of some nodes could use, in short words,
- * and of what they take. A NIC is written as its name (a letter), its nearness (0 is the nearest),
- * the network it is on (a digit, '-' where none is told), and an address where two PEs share it:
- * "a01", "b3-". '*' behind it: more such NICs give more. */
+/* The NICs that the PEs of a job use: rows of what each PE of some nodes could use, in short words,
+ * and of the division. A NIC is written as its name (a letter), its distance (0 is the nearest),
+ * its network (a digit, '-' if unknown), and an address if two PEs share it: "a01", "b3-". '*'
+ * after it: several such NICs are faster than one. */
 #include "path/net/pick.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ struct job {
     int node_of[PES], npes;
 };
 
-/* PEs are apart by '/', nodes by "//", NICs by a blank. rails: wished by all. */
+/* '/' separates PEs, "//" nodes, and a blank NICs. rails: requested by all PEs. */
 static void read_job(const char *text, int rails, struct job *job)
 {
     int node = 0;
@@ -51,8 +51,8 @@ static void read_job(const char *text, int rails, struct job *job)
     }
 }
 
-/* "a" home and large transfers over a; "a:b" messages over a, large ones over b; "a:ab" both over
- * a. */
+/* "a": messages and large transfers over a; "a:b": messages over a, large transfers over b; "a:ab":
+ * large transfers over both. */
 static void write_picked(const struct net_candidates *candidates, const struct net_picked *picked,
                          char *text)
 {
@@ -147,7 +147,7 @@ static void every_row(void **state)
     }
 }
 
-/* How many a PE is told to be equally near to. */
+/* The number of equally near NICs. */
 static void equals(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void equals(void **state)
     assert_int_equal(picked.equally_near, 1);
 }
 
-/* PEs that wish for different numbers, one for more than any PE may have; and a PE that has
+/* PEs that request different numbers of NICs, one more than any PE may have; and a PE that has
  * none. */
 static void wishes_differ(void **state)
 {

@@ -14,14 +14,14 @@ static unsigned char lines[2 * END_PES * LINE];
 static struct {
     int lie;              /* so many writes of the NIC leave one byte out; -1 = reads do */
     int byte;             /* that one */
-    unsigned failing;     /* bit per rail whose access is refused with proof_failed set */
+    unsigned failing;     /* bit per rail whose access fails with proof_failed set */
     int steps, fail_step; /* calls below; which one fails with WEFT_ERR_TIMEOUT, 0 = none */
     int moves, completes, copies, puts, gets;
     uint8_t rails[16]; /* of each move */
     bool proving[16], writes[16];
     int opens, closes, failures;
     weft_status open_status, failure;
-    int lose_rail; /* 1 + rail that fails meanwhile */
+    int lose_rail; /* 1 + rail that fails during the test */
     char found[PATH_FOUND_BYTES];
     int told, told_pe;
     weft_kind told_kind;

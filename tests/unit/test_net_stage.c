@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The phases of pieces of GPU memory over path net: what is copied, posted and told in each, and
- * what counts in the channel meanwhile. */
+/* The phases of staged fragments of path net: what is copied, posted and sent to the owner in each,
+ * and what the channel counts. */
 #include "unit/net_parcel.h"
 
 /* --------------------------------------------------------------------------------------- puts */
@@ -45,7 +45,7 @@ static void a_put_through_slots_is_copied_written_and_notified(void **context)
     assert_int_equal(word_count, 1);
     assert_notification(0, NET_SLOT_PUT, 1, 240, 80);
     assert_int_equal(fragment->notify_message, peer->last_sent);
-    /* The lot is free when both the NIC and the owner are done with it. */
+    /* The slot is free when the NIC and the owner have finished. */
     peer->acknowledged = peer->last_sent;
     assert_false(net_stage_advance(&end.net));
     access_done();
@@ -99,7 +99,7 @@ static void fragments_use_slots_in_turn(void **context)
     }
     assert_int_equal(end.state.in_flight, 3);
     assert_counts(3, 0, 0, 0);
-    /* The second one is over first: its lot is free when the first one is. */
+    /* The second one completes first: its slot is free when the first one is. */
     net_stage_completed(&end.net, end.accesses[1].post, true);
     owner_does_all();
     assert_int_equal(stage->fragments[1].phase, COMPLETE);
@@ -204,14 +204,14 @@ static void a_transfer_over_rails_has_both_ends(void **context)
 static void a_get_through_slots_is_requested_read_and_copied(void **context)
 {
     (void)context;
-    begin(WRITE, SEG_GPU, 1); /* so that the second lot is used */
+    begin(WRITE, SEG_GPU, 1); /* so that the second slot is used */
     struct net_staged_fragment *fragment = begin(HERE | THERE | DEVICE, SEG_GPU, 90);
     assert_counts(0, 1, 1, 1);
     assert_int_equal(fragment->phase, REQUESTED);
     assert_int_equal(word_count, 1);
     assert_notification(0, NET_SLOT_GET, 2, 240, 90);
     assert_int_equal(end.access_count, 1);
-    /* Answers to what was not asked, or not of a piece that asks. */
+    /* Answers without a request, or not of a fragment that waits for one. */
     static const uint64_t strange[] = {0, 1, 3, 5};
     for (int i = 0; i < 4; i++)
         net_stage_slot_ready(&end.net, peer,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a piece of GPU memory over path net whose copy, access, NIC or peer fails, and
- * what goes again through pinned memory. */
+/* Staged fragments of path net whose copy, RMA operation, NIC or peer fails, and retransmissions
+ * through pinned memory. */
 #include "unit/net_parcel.h"
 
 /* ------------------------------------------------------------------------------------- failures */
@@ -156,11 +156,11 @@ static void a_put_is_retransmitted_slot_after_slot(void **context)
     channel->confirm_after_writes = false;
     net_stage_retransmit(fragment);
     net_stage_fragment_done(fragment);
-    assert_false(net_stage_advance(&end.net)); /* the other part is under way */
+    assert_false(net_stage_advance(&end.net)); /* the other rail fragment is in flight */
     net_stage_fragment_done(fragment);
     assert_false(peer->gpu_written);
     assert_counts(0, 1, 1, 0);
-    /* The peer's room is not known yet. */
+    /* The keys of the peer's staging buffer are not known yet. */
     assert_true(net_stage_advance(&end.net));
     assert_true(peer->gpu_written);
     assert_int_equal(fragment->phase, RETRANSMITTING);
@@ -173,7 +173,7 @@ static void a_put_is_retransmitted_slot_after_slot(void **context)
     assert_false(net_stage_advance(&end.net));
     assert_int_equal(lots_asked, 2);
     assert_int_equal(flushes, 0);
-    /* It is: three lots of it. */
+    /* They are known: three slots. */
     lots_ready = true;
     static const size_t bytes[] = {SLOT_BYTES, SLOT_BYTES, 7};
     for (int i = 0; i < 3; i++) {
@@ -191,8 +191,8 @@ static void a_put_is_retransmitted_slot_after_slot(void **context)
         assert_true(net_stage_advance(&end.net));
         assert_notification(i, NET_SLOT_PUT, 1, 240 + (size_t)i * SLOT_BYTES, bytes[i]);
         assert_false(peer->gpu_written);
-        /* The source is in use until the last lot is filled, and word is due until its word has
-         * gone. */
+        /* The source is in use until the last slot is filled, and the fragment counts as unnotified
+         * until the last notification. */
         assert_counts(i < 2, i < 2, 1, 0);
         peer->acknowledged = peer->last_sent;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By what way pieces of GPU memory go over path net: in place or through memory of the library's
- * own, at either end; and how large they are. */
+/* How staged fragments of path net go: in place or through slots, at either end; and their
+ * sizes. */
 #include "unit/net_transfer.h"
 
 /* ---------------------------------------------------------------------------------------- sizes */
@@ -229,7 +229,7 @@ static void host_memory_has_keys_of_each_nic(void **context)
     assert_int_equal(d.chunk_asked, 0);
     assert_int_equal(fragment->ends.keys[0].known, 0);
     assert_int_equal(fragment->ends.keys[2].known, 1);
-    /* What is not told is told to the caller. */
+    /* An error of the query is the caller's. */
     d.rail_keys_status = WEFT_ERR_PEER_DEAD;
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_ERR_PEER_DEAD);
     assert_int_equal(d.begun_count, 0);
@@ -253,14 +253,14 @@ static void host_memory_needs_no_registration_where_the_provider_wants_none(void
     assert_int_equal(d.begun[0].ends.rails, 7);
     for (int i = 0; i < NET_RAILS; i++)
         assert_null(d.begun[0].ends.descriptors[i]);
-    /* Lots without a descriptor do as well there, and only there. */
+    /* Slots need no descriptor there, and only there. */
     memset(slab_descriptors, 0, sizeof slab_descriptors);
     d.local_rails = 0;
     end.net.rails[1].traits.registers_local = true;
     assert_int_equal(move(WRITE | DEVICE, SEG_GPU, 600, 3000), WEFT_OK);
     assert_true(d.begun[0].uses_local_slot);
     assert_int_equal(d.begun[0].ends.rails & 7, 5);
-    /* A NIC that has failed is not asked for a descriptor. */
+    /* No descriptor is taken from a NIC that has failed. */
     end.net.rails[0].traits.registers_local = true;
     end.net.rails[2].endpoint = NULL;
     d.own_rails = 7;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pieces of GPU memory over path net wait for and ask for: their turn, memory, the peer's
- * room; and what goes by requests where no NIC reaches both ends. */
+/* What staged fragments of path net wait for and query: a free slot, memory, the peer's staging
+ * buffer; and transfers in messages if no NIC reaches both ends. */
 #include "unit/net_transfer.h"
 
 /* ----------------------------------------------------------------------------- turns and memory */
@@ -117,7 +117,7 @@ static void a_staging_buffer_is_queried_once(void **context)
     assert_false(peer->stage->peer_buffer_known);
     assert_int_equal(d.begun_count, 0);
     d.ask_status = WEFT_OK;
-    /* Somebody has asked who cannot wait: that answer is not needed any more. */
+    /* A query without a waiting caller is under way: its answer is not needed any more. */
     peer->stage->peer_buffer_token = TOKEN;
     assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
     assert_int_equal(d.asked, 2);
@@ -152,7 +152,7 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
     questions++;
 }
 
-/* A piece that has strayed, the fifth. */
+/* A retransmitted fragment, the fifth one. */
 static weft_status again(struct net_staged_fragment *fragment, bool *ready)
 {
     *fragment = (struct net_staged_fragment){
@@ -190,7 +190,7 @@ static void a_retransmission_never_waits_for_the_staging_buffer(void **context)
     assert_int_equal(again(&fragment, &ready), WEFT_OK);
     assert_int_equal(questions, 1);
     assert_false(ready);
-    /* The peer could not answer: it is asked again. */
+    /* The peer could not answer, so it is queried again. */
     d.answer_came = true;
     d.answer_status = WEFT_ERR_SYSTEM;
     assert_int_equal(again(&fragment, &ready), WEFT_ERR_SYSTEM);

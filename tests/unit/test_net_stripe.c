@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large transfers over three NICs at one end of path net: how they are cut, over which NIC each
- * piece goes, how its arrival is made sure of, and what comes of a NIC that refuses, fails or
- * stands still. */
+/* Large transfers over three NICs at one end of path net: how they are cut, which NIC each fragment
+ * uses, how its arrival is confirmed, and what happens if a NIC returns an error, fails or
+ * stalls. */
 #include "unit/net_end.h"
 
 #include "path/net/stripe_piece.h"
@@ -36,7 +36,8 @@ int __wrap_net_read_rail(struct path_common *net, struct net_rail *rail)
     return drained-- > 0;
 }
 
-/* What else is told that a NIC is closed: for GPU memory of a peer, and for what is staged. */
+/* Other functions that are called when a NIC is closed: for GPU memory of a peer, and for staged
+ * fragments. */
 static struct {
     int pe, rail;
 } lost[16];
@@ -258,7 +259,8 @@ static void confirmations_wait(void **context)
 
 /* ------------------------------------------------------------------------------ choice of a NIC */
 
-/* Of unknown speed each takes four pieces; the rest waits for whichever is free. */
+/* At unknown speed each NIC takes four fragments; the others wait for the NIC that is free
+ * first. */
 static void few_are_under_way_at_first(void **context)
 {
     (void)context;
@@ -330,7 +332,7 @@ static void by_the_speed_that_was_measured(void **context)
         complete(i);
 }
 
-/* A piece that is not spread goes over the peer's own NIC, where that carries it. */
+/* A fragment that is not spread uses the peer's current rail, if that can carry it. */
 static void fragments_that_are_not_spread(void **context)
 {
     (void)context;
@@ -389,7 +391,7 @@ static void refused_for_now(void **context)
     complete_all();
 }
 
-/* One that refuses for good is given up; its piece goes over another. */
+/* A NIC with an error is given up; its fragment uses another one. */
 static void refused_altogether(void **context)
 {
     (void)context;
@@ -408,7 +410,7 @@ static void refused_altogether(void **context)
 
 /* ------------------------------------------------------------------------------- NICs that fail */
 
-/* A write goes again when its owner has closed that NIC too; a read at once. */
+/* A write is retransmitted when its target PE has closed that NIC too; a read at once. */
 static void a_rail_fails(void **context)
 {
     (void)context;
@@ -418,7 +420,7 @@ static void a_rail_fails(void **context)
     net_stripe_failed(&end.net, &end.net.rails[2], end.accesses[2].post, "pulled");
     assert_string_equal(end.net.rails[2].cause, "pulled");
     net_stripe_advance(&end.net);
-    assert_int_equal(drained, -1); /* what had come was taken */
+    assert_int_equal(drained, -1); /* earlier completions were read */
     assert_int_equal(staged_count, 1);
     assert_int_equal(staged_rail, 2);
     assert_int_equal(lost_count, END_PES);
@@ -469,7 +471,7 @@ static void a_rail_fails(void **context)
     complete(2);
 }
 
-/* The peer's own one: it is suspected, and a write on it cannot go again. */
+/* The peer's current rail: it is suspected, and a write on it cannot be retransmitted. */
 static void the_rail_of_messages_fails(void **context)
 {
     (void)context;
@@ -498,7 +500,7 @@ static void fragments_of_a_failed_peer_are_dropped(void **context)
     assert_null(end.net.queued_fragments.first);
 }
 
-/* No NIC that is left has it registered: the peer is given up. */
+/* No remaining NIC has it registered: the peer has failed. */
 static void no_rail_leads_there(void **context)
 {
     (void)context;
@@ -516,7 +518,7 @@ static void no_rail_leads_there(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* A peer wants one of this PE's closed: it is told when that is done, each time it asks. */
+/* A peer wants a rail of this PE closed: it gets an answer when that is done, each time it asks. */
 static void a_peer_gives_a_rail_up(void **context)
 {
     (void)context;
@@ -540,10 +542,11 @@ static void a_peer_gives_a_rail_up(void **context)
     assert_int_equal(control_count, 3);
     end.world.pe = 2;
     net_handle_control(&end.net, &end.peers[0], &control);
-    assert_int_equal(end.peers[0].close_demanded, 0); /* PE 0 is told as well */
+    assert_int_equal(end.peers[0].close_demanded, 0); /* PE 0 gets an answer too */
 }
 
-/* Nothing moves for 3 s: the peer is asked; it is there, and nothing moves for 3 s more. */
+/* No completion for 3 s: the peer is queried; it answers, and there is no completion for 3 s
+ * more. */
 static void a_rail_stands_still(void **context)
 {
     (void)context;
@@ -573,7 +576,7 @@ static void a_rail_stands_still(void **context)
     net_stripe_advance(&end.net);
     assert_string_equal(rail->cause, "no transfer completed for 6 s");
     assert_null(rail->endpoint);
-    assert_int_equal(end.net.rails[2].stalled_ns, 0); /* where nothing is under way */
+    assert_int_equal(end.net.rails[2].stalled_ns, 0); /* with nothing in flight */
     complete(0);
 }
 
@@ -612,7 +615,7 @@ static void the_speed_is_measured(void **context)
     assert_int_equal(rail->bytes_per_ns, 0);
     now += 5 * ms - 1;
     complete(1);
-    assert_int_equal(rail->bytes_per_ns, 0); /* more is under way, and it was short */
+    assert_int_equal(rail->bytes_per_ns, 0); /* more is in flight, and the time was short */
     now += 1;
     complete(2);
     assert_true(rail->bytes_per_ns == (double)(2 * FRAGMENT) / (double)(5 * ms));
@@ -631,7 +634,7 @@ static void the_speed_is_measured(void **context)
     end.access_count = 0;
     transfer((32 << 10) - 1, true, true);
     now += 10 * ms;
-    complete(0); /* that little tells nothing */
+    complete(0); /* too few bytes to measure a rate */
     assert_true(rail->bytes_per_ns == was);
 }
 
@@ -663,8 +666,8 @@ static void a_slow_rail_is_tried_again(void **context)
 
 /* ----------------------------------------------------------------------------- further failures */
 
-/* The peer is asked once for a NIC, however many pieces were on it. */
-static void a_rail_that_would_block_is_tried_once(void **context)
+/* The peer is asked once to close a NIC, however many fragments were on it. */
+static void a_peer_is_asked_once_to_close_a_rail(void **context)
 {
     (void)context;
     struct net_rail *rail = &end.net.rails[2];
@@ -701,8 +704,8 @@ static void a_rail_that_would_block_is_tried_once(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* The NIC of messages: those move; a write over one that shares its end at the peer cannot go
- * again. */
+/* The NIC of messages: they move to another one; a write over a NIC with the same end at the peer
+ * cannot be retransmitted. */
 static void messages_move_when_their_rail_is_closed(void **context)
 {
     (void)context;
@@ -722,7 +725,7 @@ static void messages_move_when_their_rail_is_closed(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* One that would die of it is closed when what it asked for has come, or after 300 ms. */
+/* A NIC that would crash is closed when its reads have completed, or after 300 ms. */
 static void reads_come_before_the_end(void **context)
 {
     (void)context;
@@ -877,7 +880,7 @@ int main(void)
         CASE(a_peer_gives_a_rail_up),
         CASE(a_rail_stands_still),
         CASE(a_rail_that_progresses_is_not_checked),
-        CASE(a_rail_that_would_block_is_tried_once),
+        CASE(a_peer_is_asked_once_to_close_a_rail),
         CASE(messages_move_when_their_rail_is_closed),
         CASE(reads_come_before_the_end),
         CASE(control_records_name_existing_rails),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path staged between PEs of one node, both ends in one thread: the owner's loop runs when an asker
- * waits or the test says so, until it would sleep. Order, slots, rooms, refusals, sleeping and
- * waking, in host memory. */
+/* Path staged between PEs of one node, both ends in one thread: the owner's loop runs when a
+ * requester waits or the test says so, until it would sleep. Order, slots, buffers, errors, sleep
+ * and wake-up, in host memory. */
 #include "path/staged/staged.h"
 
 #include "base/status.h"
@@ -325,7 +325,7 @@ static void chunks(void **context)
     }
 }
 
-/* A blocking put returns when its source may be used again: nobody has carried it out by then. */
+/* A blocking put returns when its source may be reused: the owner has not executed it by then. */
 static void what_is_waited_for(void **context)
 {
     (void)context;
@@ -362,7 +362,7 @@ static void what_is_waited_for(void **context)
     assert_int_equal(channels[ASKER]->retired, 5);
     assert_int_equal(pthread_mutex_trylock(&channels[ASKER]->lock), 0);
     pthread_mutex_unlock(&channels[ASKER]->lock);
-    /* What another context has asked is none of this one's. */
+    /* Requests of another context do not count for this one. */
     struct path_state *another;
     path_staged.open(&worlds[ASKER], &another);
     path_staged.put(at(ASKER, 5), bytes, 1, true);
@@ -472,7 +472,8 @@ static void buffers_run_out(void **context)
                          WEFT_OK);
     assert_int_equal(steps, 0);
     assert_int_equal(channels[ASKER]->buffers[STAGED_HOST_BUFFER].head, STAGED_HOST_BYTES);
-    assert_int_equal(path_staged.put(at(ASKER, 0), bytes, 64, true), WEFT_OK); /* takes no room */
+    assert_int_equal(path_staged.put(at(ASKER, 0), bytes, 64, true),
+                     WEFT_OK); /* uses no buffer space */
     assert_int_equal(steps, 0);
     assert_int_equal(path_staged.put(at(ASKER, 0), bytes, 65, true), WEFT_OK);
     assert_int_equal(steps, 1);
@@ -676,7 +677,7 @@ static void fences(void **context)
     steps = 0;
     path_staged.fence(states[ASKER]);
     assert_int_equal(steps, 0);
-    /* One that fails is told, and none is waited for behind it. */
+    /* A failed wait is reported, and the wait ends. */
     worlds[ASKER].choices[1] = NULL;
     worlds[ASKER].choices[0] = choices[0];
     choices[0][local_pes[OWNER]].path = PATH_P2P;

@@ -366,7 +366,7 @@ static void the_cpu_does_small_ones_in_gpu_memory(void **context)
             cpu_does = row != 3;
             uint64_t before = channels[OWNER].begun;
             channels[OWNER].retired = before;
-            if (row >= 4) /* something of this context is under way; or of another */
+            if (row >= 4) /* a request of this context is in flight; or of another */
                 path_staged.store((struct remote){&peer, SEG_HEAP, 8}, local, 4);
             if (row == 5)
                 channels[OWNER].retired = channels[OWNER].begun;

@@ -211,7 +211,7 @@ static struct staged_slot *slot(int number)
     return &channel.ring->slots[number - 1];
 }
 
-/* The owner has carried out all that was published. */
+/* The owner has executed all published requests. */
 static void owner_does_all(void)
 {
     channel.ring->done = channel.published;

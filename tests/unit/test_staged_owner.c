@@ -128,7 +128,7 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 {
     (void)thread, (void)result;
     d.joins++;
-    d.run(d.argument); /* it ends, since it has been told to */
+    d.run(d.argument); /* it ends, since it was stopped */
     return 0;
 }
 
@@ -287,8 +287,8 @@ static void no_more_are_begun_than_can_be_under_way(void **context)
     run();
     assert_int_equal(d.begun, STAGED_SLOTS);
     assert_int_equal(ring->done, STAGED_SLOTS);
-    /* Sixteen a turn, with a look behind each, and one a turn, with a yield, as long as some are
-     * under way. */
+    /* Sixteen requests at a time, with a check after each, and a yield after each turn while some
+     * are in flight. */
     assert_int_equal(d.looks, STAGED_SLOTS + 7);
     assert_int_equal(d.yields, 7 + 4 + 4);
 }
@@ -458,7 +458,7 @@ static void a_node_may_have_as_many_pes_as_there_are_bits(void **context)
     large.local_npes = STAGED_MOST_PES;
     there.boot = &large;
     there.gpu = NULL;
-    d.area = WEFT_ERR_SYSTEM; /* it is asked for */
+    d.area = WEFT_ERR_SYSTEM; /* a creation fails */
     assert_int_equal(staged_join(&there, &there.common[PATH_STAGED]), WEFT_ERR_SYSTEM);
     staged_leave(there.common[PATH_STAGED]);
 }
